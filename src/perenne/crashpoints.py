@@ -1,0 +1,110 @@
+"""Named places where a test may end the process as `kill -9` would; in production each is one comparison.
+
+What lives here: the list of names, the arming rule, the call. What does not: anything that decides what a crash means.
+Between two neighbouring points of a protocol lies at most one durable call (commit, fsync, rename, unlink, spawn,
+signal), so killing at every point visits every state that a crash can leave behind.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Mapping
+
+from perenne.errors import NotAllowed
+
+VARIABLE = "PERENNE_CRASH_POINT"
+
+POINTS: tuple[str, ...] = (
+    "submit.written",  # rows written, not committed
+    "submit.committed",
+    "submit.woken",
+    "control.written",
+    "control.committed",
+    "claim.written",
+    "claim.committed",
+    "run.looked_up",
+    "run.copied",  # the tool's private copy stands
+    "run.tool_spawned",
+    "run.tool_ended",
+    "run.copy_removed",
+    "run.executed",
+    "publish.begun",
+    "publish.staged",
+    "publish.renamed",
+    "publish.folder_synced",
+    "publish.written",
+    "publish.committed",
+    "acknowledge.begun",
+    "acknowledge.written",
+    "acknowledge.committed",
+    "acknowledge.told",
+    "recover.looked_up",
+    "recover.leftover_removed",
+    "recover.written",
+    "recover.committed",
+    "export.staged",
+    "export.renamed",
+    "export.folder_synced",
+    "import.staged",
+    "import.renamed",
+    "import.folder_synced",
+    "import.written",
+    "import.committed",
+)
+
+_armed: tuple[str, int] | None = None
+_observer: Callable[[str], None] | None = None
+_lock = threading.Lock()
+
+
+def arm(environment: Mapping[str, str], *, specimen: bool) -> None:
+    """Arm the point that the environment names, as `name` or `name:n` for its n-th passage.
+
+    Raises:
+        NotAllowed: the variable is set but the workspace is no specimen, or the name or the count is unknown.
+    """
+    global _armed
+    wanted = environment.get(VARIABLE)
+    if wanted is None:
+        return
+    if not specimen:
+        raise NotAllowed(
+            f"{VARIABLE}={wanted} is set, but this workspace is not a specimen; "
+            f"unset the variable, or use a workspace whose manifest says specimen = true",
+            variable=VARIABLE,
+            value=wanted,
+        )
+    name, _, count = wanted.partition(":")
+    if name not in POINTS or (count and not (count.isascii() and count.isdigit() and int(count) > 0)):
+        raise NotAllowed(
+            f"{VARIABLE}={wanted} names no crash point; give one of {', '.join(POINTS)}, optionally with :n (n from 1)",
+            variable=VARIABLE,
+            value=wanted,
+        )
+    _armed = (name, int(count or 1))
+
+
+def observe(observer: Callable[[str], None] | None) -> None:
+    """Let a test see each passage (None: stop)."""
+    global _observer
+    _observer = observer
+
+
+def crash_point(name: str) -> None:
+    """End this process by SIGKILL when the point is armed and this is the passage asked for; else do nothing."""
+    if _observer is not None:
+        _observer(name)
+    if _armed is not None and _armed[0] == name:
+        _count_down(name)
+
+
+def _count_down(name: str) -> None:
+    global _armed
+    with _lock:
+        assert _armed is not None
+        left = _armed[1] - 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        _armed = (name, left)
