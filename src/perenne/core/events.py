@@ -1,0 +1,135 @@
+"""What can happen to a job, as values. `decide` turns one of them into a change.
+
+Verbs that people and the engine say are one value each; everything known at the end of an attempt is `Ended`, and at
+the recovery of a dead owner's attempt `Interrupted`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from perenne.core.publication import Published
+from perenne.core.retry import Backoff
+from perenne.core.states import JobState
+
+
+class Event(msgspec.Struct, frozen=True):
+    """The root of all events."""
+
+
+class Submit(Event, frozen=True):
+    unmet: int = 0
+
+
+class Release(Event, frozen=True):
+    reason: str
+
+
+class FailDependency(Event, frozen=True):
+    """A dependency ended badly and the job's policy is `fail`."""
+
+    dependency: str
+
+
+class Block(Event, frozen=True):
+    reason: str
+    diagnostic: str | None = None
+
+
+class Reject(Event, frozen=True):
+    sentence: str
+
+
+class LackBudget(Event, frozen=True):
+    sentence: str
+
+
+class Claim(Event, frozen=True):
+    pass
+
+
+class Cancel(Event, frozen=True):
+    reason: str = "cancel_requested"
+
+
+class Pause(Event, frozen=True):
+    reason: str = "pause_requested"
+
+
+class Resume(Event, frozen=True):
+    reason: str = "resumed"
+
+
+class Resolve(Event, frozen=True):
+    """A person's word on a job in doubt: COMPLETED, QUEUED or FAILED, with a written reason."""
+
+    to: JobState
+    reason: str
+
+
+class Requeue(Event, frozen=True):
+    reason: str
+    unmet: int = 0
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The root of what an attempt ended with."""
+
+
+class Returned(Answer, frozen=True):
+    """The handler returned; `result` is JSON, or None."""
+
+    result: bytes | None = None
+
+
+class Raised(Answer, frozen=True):
+    """The handler failed."""
+
+    diagnostic: str
+    retryable: bool
+    backoff: Backoff
+
+
+class Snoozed(Answer, frozen=True):
+    seconds: float
+    reason: str = "snoozed"
+
+
+class GaveUp(Answer, frozen=True):
+    reason: str
+
+
+class Doubted(Answer, frozen=True):
+    finding: str
+
+
+class Stopped(Answer, frozen=True):
+    """The frame was unwound at a boundary, or its tool was stopped, for one of: cancel limit quota suspend pause."""
+
+    why: str
+
+
+class Missing(Answer, frozen=True):
+    """The handler was not called: what it needs is not here."""
+
+    sentence: str
+
+
+class NotCalled(Answer, frozen=True):
+    """The handler was not called: its final publication was looked up first and is not absent."""
+
+
+class Ended(Event, frozen=True, kw_only=True):
+    """All that is known when the holder ends its attempt."""
+
+    answer: Answer
+    published: Published
+    active_ms: int = 0
+    limit_used: bool = False
+    overrun: str | None = None
+
+
+class Interrupted(Event, frozen=True):
+    """The owner is proved dead; the lookup was done by the one that proved it."""
+
+    published: Published

@@ -1,0 +1,48 @@
+"""Ids that are fixed before anything runs: of jobs, publications and attempts.
+
+Time and luck are arguments; nothing here asks a clock or a random source.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from perenne.errors import InvalidInput
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+def job_id(now_us: int, luck: bytes) -> str:
+    """A UUID version 7: milliseconds of `now_us` (UTC microseconds), then 74 of the bits in `luck` (10 bytes).
+
+    Source: RFC 9562, section 5.7.
+    """
+    bits = int.from_bytes(luck[:10], "big")
+    value = (
+        (now_us // 1000 & (1 << 48) - 1) << 80 | 7 << 76 | (bits >> 62 & 0xFFF) << 64 | 2 << 62 | bits & (1 << 62) - 1
+    )
+    return _dashed(f"{value:032x}")
+
+
+def publication_id(job: str, name: str) -> str:
+    """The UUID of one publication of a job, derived from both (version 8: SHA-256, RFC 9562 section 5.8)."""
+    digest = hashlib.sha256(f"{job}:{name}".encode()).hexdigest()
+    return _dashed(f"{digest[:12]}8{digest[13:16]}8{digest[17:32]}")
+
+
+def check_uuid(field: str, value: str) -> str:
+    """The value, when it is a lower-case UUID.
+
+    Raises:
+        InvalidInput: names the field and the value.
+    """
+    if not _UUID.fullmatch(value):
+        raise InvalidInput(
+            f"{field}: {value!r} is not a UUID in lower case; give one or leave it out", field=field, value=value
+        )
+    return value
+
+
+def _dashed(digits: str) -> str:
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -1,0 +1,169 @@
+"""The values that speak of one job: the row, the attempt, the token, the way an attempt ended.
+
+Instants are UTC microseconds since 1970, durations carry their unit.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from perenne.core.states import FINAL, JobState
+
+
+class Outcome(StrEnum):
+    """How an attempt ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    SNOOZED = "snoozed"
+    PAUSED = "paused"
+    SUSPENDED = "suspended"
+    QUOTA = "quota"
+    BLOCKED = "blocked"
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+    DOUBTED = "doubted"
+
+
+class OnDependency(StrEnum):
+    """What a job does when a dependency ends badly."""
+
+    BLOCK = "block"
+    FAIL = "fail"
+
+
+class Token(msgspec.Struct, frozen=True):
+    """The right to write of one attempt; all three stand in each write.
+
+    `attempt` is a random 128-bit id, `number` grows with each claim of the job, `epoch` is the store's.
+    """
+
+    job_id: str
+    attempt: str
+    number: int
+    epoch: int
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """One durable request, as the ledger knows it. The order of fields is the order of the table's columns."""
+
+    seq: int
+    id: str
+    kind: str
+    version: int
+    queue: str
+    state: JobState
+    reason: str
+    priority: int
+    rank: int
+    submitted_at: int
+    due_at: int  # 0: due; else it waits until then
+    key: str | None
+    unique_key: str | None
+    input: bytes
+    publications: str  # JSON object: name -> UUID
+    requested_at: int
+    on_dependency: OnDependency
+    unmet: int  # dependencies that are neither COMPLETED nor waived
+    max_attempts: int
+    spent: int
+    number: int
+    failures: int
+    interruptions: int
+    attempt: str | None
+    cancel_asked: bool
+    pause_asked: bool
+    active_ms: int
+    active_limit_ms: int | None
+    progress_done: int
+    progress_total: int | None
+    progress_message: str | None
+    result: bytes | None
+    diagnostic: str | None
+    updated_at: int
+    finished_at: int | None
+    revision: int
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in FINAL
+
+    @property
+    def attempts_left(self) -> int:
+        return self.max_attempts - self.spent
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """One run of a job; its order of fields is the order of the table's columns."""
+
+    id: str
+    job_id: str
+    number: int
+    epoch: int
+    owner: str
+    claimed_at: int
+    ended_at: int | None
+    outcome: Outcome | None
+    reason: str | None
+    spent: bool
+    active_ms: int
+    diagnostic: str | None
+
+
+class HistoryLine(msgspec.Struct, frozen=True):
+    """One change, as it stands in the history for ever."""
+
+    seq: int
+    job_id: str | None
+    subject: str
+    verb: str
+    from_state: str | None
+    to_state: str | None
+    reason: str
+    actor: str
+    at: int
+    number: int | None
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True):
+    """A request as the ledger takes it: checked, encoded, with every id it will ever need."""
+
+    id: str
+    kind: str
+    version: int
+    input: bytes
+    queue: str = "default"
+    key: str | None = None
+    unique_key: str | None = None
+    priority: int = 0
+    due_at: int = 0
+    dependencies: tuple[str, ...] = ()
+    on_dependency: OnDependency = OnDependency.BLOCK
+    max_attempts: int = 3
+    publications: str = "{}"
+    requested_at: int = 0
+    active_limit_ms: int | None = None
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """What `submit` answers: the job, its state, whether it was there already, and what is on disk.
+
+    `durability` is `durable`: the job is fsynced and survives kill -9 and power loss.
+    """
+
+    job_id: str
+    state: JobState
+    reused: bool
+    durability: str = "durable"
+
+
+class Queue(msgspec.Struct, frozen=True):
+    """A lane with its bound, its exact number of unfinished jobs, and its controls."""
+
+    name: str
+    capacity: int
+    unfinished: int
+    paused: bool
+    stopped: bool

@@ -1,0 +1,121 @@
+"""A kind: what a handler is called, what it takes, how it publishes and how it is retried.
+
+A value handed over by an application; nothing here calls the handler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from perenne.core import limits
+from perenne.core.publication import Publication, Published
+from perenne.core.retry import Backoff
+from perenne.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A dotted name and version, and what belongs to them.
+
+    Args:
+        name, version: choose the handler; a job keeps both.
+        handler: called as `handler(context, input)`; answers a value, `Snooze`, `GiveUp` or `Doubt`, raises on failure.
+        input_type: any type msgspec can read; checked at submit.
+        publications: names of the ids fixed at submit, for what the job publishes in another store.
+        lookup: answers whether the final publication is absent, coherent or incoherent; verifies, never repairs.
+        adopt: completes the publication from verified leftovers of a dead attempt; true when it did.
+        discard: removes what a dead or failed attempt left between file and row; safe to call twice.
+        missing: a sentence when something the handler needs is not here (a tool), else None.
+        retry_on, give_up_on: exception types; the more specific list, `give_up_on`, is asked first.
+        active_limit_s: active seconds the job may use over its attempts; then it ends BLOCKED.
+    """
+
+    name: str
+    version: int
+    handler: Callable[..., Any]
+    input_type: Any
+    queue: str = "default"
+    publications: tuple[str, ...] = ()
+    lookup: Callable[[Publication], Published] | None = None
+    adopt: Callable[[Publication], bool] | None = None
+    discard: Callable[[Publication], Any] | None = None
+    missing: Callable[[], str | None] | None = None
+    max_attempts: int = 3
+    backoff: Backoff = field(default_factory=Backoff)
+    retry_on: tuple[type[Exception], ...] = (Exception,)
+    give_up_on: tuple[type[Exception], ...] = ()
+    active_limit_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name or len(self.name.encode()) > limits.NAME_BYTES or self.version < 1:
+            raise InvalidInput(
+                f"kind: name {self.name!r} version {self.version}; give a dotted name and a version from 1"
+            )
+        check_attempts(self.max_attempts)
+        if self.active_limit_s is not None and self.active_limit_s <= 0:
+            raise InvalidInput(
+                f"kind {self}: active_limit_s {self.active_limit_s} must be above 0, or None for no limit"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version}"
+
+    def encode_input(self, value: object) -> bytes:
+        """The input as canonical JSON, after it was checked against the input type.
+
+        Args: value: an instance of the input type, plain Python values that fit it, or JSON bytes.
+        Raises: InvalidInput: names field, value and expectation. TooLarge: above 256 KiB.
+        """
+        try:
+            typed = (
+                self.read_input(value)
+                if isinstance(value, bytes)
+                else msgspec.convert(msgspec.to_builtins(value), self.input_type, strict=True)
+            )
+            encoded = msgspec.json.encode(typed, order="deterministic")
+        except InvalidInput:
+            raise
+        except (msgspec.ValidationError, TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise self._refused(error) from None
+        limits.check_size(
+            "input", len(encoded), limits.INPUT_BYTES, "submit a reference to the data instead of the data"
+        )
+        return encoded
+
+    def read_input(self, encoded: bytes) -> Any:
+        """The typed input from its JSON.
+
+        Raises: InvalidInput: names field and expectation.
+        """
+        try:
+            return msgspec.json.decode(encoded, type=self.input_type, strict=True)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise self._refused(error) from None
+
+    def retries(self, error: Exception) -> bool:
+        """Whether another attempt may help."""
+        return not isinstance(error, self.give_up_on) and isinstance(error, self.retry_on)
+
+    def _refused(self, error: Exception) -> InvalidInput:
+        return InvalidInput(
+            f"input of {self}: {error}; give what the kind's input type asks for", field="input", kind=str(self)
+        )
+
+
+def check_attempts(value: int) -> int:
+    """The value, when it is a legal number of attempts.
+
+    Raises: InvalidInput.
+    """
+    if value not in limits.ATTEMPTS:
+        low, high = limits.ATTEMPTS[0], limits.ATTEMPTS[-1]
+        raise InvalidInput(
+            f"max_attempts: {value}, the limit is {low} to {high}; give a number in it",
+            field="max_attempts",
+            value=value,
+        )
+    return value

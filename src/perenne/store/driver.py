@@ -1,0 +1,42 @@
+"""The seam between the ledger and a database: named queries inside one transaction.
+
+What lives here: the two protocols. What does not: any SQL, any rule. A database that can do this can hold a ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+
+
+class Transaction(Protocol):
+    """One transaction. Queries are asked by name, parameters given by name."""
+
+    def one(self, query: str, **values: object) -> Row | None:
+        """The first row, or None."""
+
+    def all(self, query: str, **values: object) -> list[Row]:
+        """Every row."""
+
+    def run(self, query: str, **values: object) -> int:
+        """Carry out a write; how many rows it touched."""
+
+
+class Driver(Protocol):
+    """A database that holds one ledger."""
+
+    def write(self, work: Callable[[Transaction], T]) -> T:
+        """Run `work` in a write transaction that no other writer can interleave with; answer after it is durable.
+
+        `work` does no I/O of its own, may run inside a group with others, and changes nothing when it raises.
+        Raises: StoreBusy, DiskLow, StoreFailed, and whatever `work` raises.
+        """
+
+    def read(self, work: Callable[[Transaction], T]) -> T:
+        """Run `work` on one consistent view; changes nothing."""
+
+    def close(self) -> None:
+        """Let go of the database; no file is created or removed."""

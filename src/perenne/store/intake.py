@@ -1,0 +1,178 @@
+"""How a request becomes a row, or is found to be one already.
+
+What does not live here: the transaction around it (`ledger`), and the typed check of the input (`core.kind`).
+"""
+
+from __future__ import annotations
+
+from perenne.core import events, limits
+from perenne.core.decide import Change, decide
+from perenne.core.identity import check_uuid
+from perenne.core.job import Job, Receipt, Submission
+from perenne.core.kind import check_attempts
+from perenne.core.states import JobState
+from perenne.errors import DependencyCycle, DuplicateJob, InvalidInput, JobNotFound
+from perenne.store import moves, rows
+from perenne.store.driver import Transaction
+
+
+def check(wanted: Submission) -> None:
+    """Refuse what no ledger would take.
+
+    Raises: InvalidInput, TooLarge, DependencyCycle: each names field, value, limit and next step.
+    """
+    check_uuid("id", wanted.id)
+    check_attempts(wanted.max_attempts)
+    limits.check_size("input", len(wanted.input), limits.INPUT_BYTES, "submit a reference to the data instead")
+    _check_text("queue", wanted.queue, limits.NAME_BYTES)
+    for field, key in (("key", wanted.key), ("unique_key", wanted.unique_key)):
+        if key is not None:
+            _check_text(field, key, limits.KEY_BYTES)
+    if wanted.priority not in limits.PRIORITY:
+        low, high = limits.PRIORITY[0], limits.PRIORITY[-1]
+        raise InvalidInput(
+            f"priority: {wanted.priority}, the limit is {low} to {high}; give a number in it", field="priority"
+        )
+    if wanted.id in wanted.dependencies:
+        raise DependencyCycle(
+            f"dependencies: {wanted.id} → {wanted.id}; a job cannot wait for itself", field="dependencies"
+        )
+    if len(wanted.dependencies) > limits.DEPENDENCIES:
+        found = len(wanted.dependencies)
+        raise InvalidInput(
+            f"dependencies: {found}, the limit is {limits.DEPENDENCIES}; join them in steps", field="dependencies"
+        )
+
+
+def _check_text(field: str, value: str, limit_bytes: int) -> None:
+    if not value.strip() or "\0" in value:
+        raise InvalidInput(
+            f"{field}: {value!r} is empty or holds a NUL; give a visible text or leave it out", field=field
+        )
+    limits.check_size(field, len(value.encode("utf-8", "replace")), limit_bytes, "give a shorter one")
+
+
+def find_or_insert(tx: Transaction, wanted: Submission, now: int, actor: str) -> Receipt:
+    """The receipt of the job this request made before, or of a new one.
+
+    Raises: DuplicateJob: the key, the id or the active key belongs to another job. JobNotFound: a dependency.
+    """
+    for field, query in (("key", "job_by_key"), ("id", "job_by_id")):
+        value = getattr(wanted, field)
+        row = tx.one(query, **{field: value}) if value is not None else None
+        if row is not None:
+            return _reuse(tx, rows.job(row), wanted, field)
+    return _insert(tx, wanted, now, actor)
+
+
+def _reuse(tx: Transaction, job: Job, wanted: Submission, field: str) -> Receipt:
+    needs = {needed for needed, _, _ in tx.all("needs_of_job", job=job.seq)}
+    for name, held, given in (
+        ("kind", f"{job.kind}@{job.version}", f"{wanted.kind}@{wanted.version}"),
+        ("input", job.input, wanted.input),
+        ("dependencies", needs, set(wanted.dependencies)),
+    ):
+        if held != given:
+            raise DuplicateJob(
+                f"{field} {getattr(wanted, field)!r} belongs to job {job.id}, whose {name} differs; "
+                f"submit the same content again, or use another {field}",
+                field=field,
+                job_id=job.id,
+                differs=name,
+            )
+    return Receipt(job.id, job.state, reused=True)
+
+
+def _insert(tx: Transaction, wanted: Submission, now: int, actor: str) -> Receipt:
+    _check_active(tx, wanted)
+    places = _places(tx, wanted.dependencies)
+    unmet = sum(state != JobState.COMPLETED for _, state in places)
+    change = decide(None, events.Submit(unmet), now)
+    assert isinstance(change, Change)
+    _check_queue(tx, wanted)
+    tx.run("insert_job", **_columns(wanted, change, unmet, now))
+    job = _log(tx, wanted, change, now, actor)
+    for place, _ in places:
+        tx.run("insert_dependency", job=job, needs=place)
+    if change.to is JobState.BLOCKED:
+        settled = moves.settle_blocked(tx, moves.read(tx, job), actor=actor, now=now)
+        return Receipt(wanted.id, settled.state, reused=False)
+    return Receipt(wanted.id, change.to, reused=False)
+
+
+def _check_active(tx: Transaction, wanted: Submission) -> None:
+    if wanted.unique_key is None:
+        return
+    active = tx.one("active_job", unique_key=wanted.unique_key)
+    if active is not None:
+        raise DuplicateJob(
+            f"unique_key {wanted.unique_key!r}: job {active[0]} is not finished yet; wait for it or cancel it",
+            field="unique_key",
+            job_id=active[0],
+        )
+
+
+def _check_queue(tx: Transaction, wanted: Submission) -> None:
+    if not tx.run("take_place", name=wanted.queue):
+        if tx.one("read_queue", name=wanted.queue) is None:
+            known = ", ".join(row[0] for row in tx.all("list_queues")) or "none"
+            raise InvalidInput(
+                f"queue: {wanted.queue!r} does not exist here; known: {known}", field="queue", value=wanted.queue
+            )
+        moves.take_place(tx, wanted.queue)
+
+
+def _places(tx: Transaction, dependencies: tuple[str, ...]) -> list[tuple[int, str]]:
+    places: list[tuple[int, str]] = []
+    for needed in dict.fromkeys(dependencies):
+        row = tx.one("job_by_id", id=needed)
+        if row is None:
+            raise JobNotFound(
+                f"dependencies: no job {needed} in this workspace; submit it first", field="dependencies", value=needed
+            )
+        job = rows.job(row)
+        places.append((job.seq, job.state))
+    return places
+
+
+def _columns(wanted: Submission, change: Change, unmet: int, now: int) -> dict[str, object]:
+    return {
+        "id": wanted.id,
+        "kind": wanted.kind,
+        "version": wanted.version,
+        "queue": wanted.queue,
+        "state": change.to,
+        "reason": change.reason,
+        "priority": wanted.priority,
+        "rank": limits.rank(now, wanted.priority),
+        "due_at": wanted.due_at,
+        "key": wanted.key,
+        "unique_key": wanted.unique_key,
+        "input": wanted.input,
+        "publications": wanted.publications,
+        "requested_at": wanted.requested_at,
+        "on_dependency": wanted.on_dependency,
+        "unmet": unmet,
+        "max_attempts": wanted.max_attempts,
+        "active_limit_ms": wanted.active_limit_ms,
+        "now": now,
+    }
+
+
+def _log(tx: Transaction, wanted: Submission, change: Change, now: int, actor: str) -> int:
+    """The line of birth; answers the place of the new job."""
+    row = tx.one("place_of_job", id=wanted.id)
+    assert row is not None
+    tx.run(
+        "insert_history",
+        job=row[0],
+        subject=f"job:{wanted.id}",
+        verb=change.verb,
+        from_state=None,
+        to_state=change.to,
+        reason=change.reason,
+        actor=actor,
+        now=now,
+        number=None,
+    )
+    return int(row[0])

@@ -1,0 +1,232 @@
+"""The memory of jobs: every change of a job's row passes here, each in one transaction.
+
+The pattern is always the same: begin, read the row, ask `decide`, write guarded, log, commit. The rule exists once, in
+Python; the SQL only refuses what is stale. A call that raises has changed nothing. Time, luck and ids are arguments.
+
+What does not live here: how a request becomes a row (`intake`), how a change is carried out (`moves`), questions of the
+windows (`reader`), clocks, handlers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeVar
+
+import msgspec
+
+from perenne.core import events
+from perenne.core.decide import Ask, Change, decide
+from perenne.core.job import Job, Receipt, Submission, Token
+from perenne.core.states import JobState
+from perenne.crashpoints import crash_point
+from perenne.errors import InvalidInput, JobNotFound
+from perenne.store import intake, moves, rows
+from perenne.store.driver import Driver, Transaction
+
+T = TypeVar("T")
+
+RIPEN_AT_MOST = 256
+Verb = Literal["pause", "resume", "stop"]
+
+
+class Lane(msgspec.Struct, frozen=True):
+    """A kind that a worker serves."""
+
+    kind: str
+    version: int
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """What a claim gives: the job as it runs now, and the right to write."""
+
+    job: Job
+    token: Token
+
+
+class Ledger:
+    """All jobs of one workspace."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    def submit(self, wanted: Submission, *, now: int, actor: str) -> Receipt:
+        """Store a job durably, or find the one this request already made.
+
+        Raises: QueueFull, DuplicateJob, JobNotFound (a dependency), DependencyCycle, InvalidInput, TooLarge.
+        """
+        intake.check(wanted)
+        return self._write("submit", lambda tx: intake.find_or_insert(tx, wanted, now, actor))
+
+    def claim(self, lanes: Sequence[Lane], *, owner: str, attempt: str, now: int) -> Claim | None:
+        """The best due job of these kinds in any open queue, now RUNNING under a new attempt; None if there is none."""
+
+        def work(tx: Transaction) -> Claim | None:
+            store = tx.one("read_store")
+            assert store is not None
+            _, epoch, paused, stopped = store
+            if paused or stopped:
+                return None
+            tx.run("ripen", now=now, limit=RIPEN_AT_MOST)
+            seq = _best(tx, lanes)
+            return None if seq is None else _start(tx, moves.read(tx, seq), owner, attempt, epoch, now)
+
+        return self._write("claim", work)
+
+    def end(self, token: Token, ended: events.Ended, *, now: int, luck: float, actor: str) -> Job:
+        """Record how the attempt of this token ended; the job as it stands afterwards.
+
+        Raises: StaleToken: nothing was written.
+        """
+        return self._write("acknowledge", lambda tx: _end(tx, token, ended, ended.active_ms, now, luck, actor))
+
+    def settle(self, token: Token, found: events.Interrupted, *, now: int, actor: str) -> Job:
+        """Record what recovery found about the attempt of a dead owner; the job as it stands afterwards.
+
+        Raises: StaleToken: someone settled it before; nothing was written.
+        """
+        return self._write("recover", lambda tx: _end(tx, token, found, 0, now, 0.0, actor))
+
+    def tell(self, job_id: str, event: events.Event, *, now: int, actor: str) -> Job:
+        """Carry out what a person or the engine says about a job: cancel, pause, resume, release, resolve, requeue …
+
+        Raises: JobNotFound, NotAllowed, AlreadyFinished, QueueFull (requeue), InvalidInput (no reason).
+        """
+        return self._write("control", lambda tx: _tell(tx, job_id, event, now, actor))
+
+    def control(self, verb: Verb, queue: str | None, *, now: int, actor: str) -> None:
+        """Pause, resume or stop a queue, or the whole workspace (None); `resume` clears both pause and stop.
+
+        Raises: InvalidInput: no such queue.
+        """
+        self._write("control", lambda tx: _control(tx, verb, queue, now, actor))
+
+    def add_queue(self, name: str, capacity: int) -> None:
+        """A queue with its bound, unless it is there already."""
+        self._write("control", lambda tx: tx.run("insert_queue", name=name, capacity=capacity))
+
+    def check(self, token: Token) -> tuple[bool, bool]:
+        """Whether cancel and pause are asked of this attempt.
+
+        Raises: StaleToken.
+        """
+
+        def work(tx: Transaction) -> tuple[bool, bool]:
+            row = tx.one("token_holds", **msgspec.structs.asdict(token))
+            if row is None:
+                raise moves.stale(token.job_id, token, _find(tx, token.job_id))
+            return bool(row[0]), bool(row[1])
+
+        return self._driver.read(work)
+
+    def progress(self, token: Token, done: int, total: int | None, message: str | None, *, now: int) -> None:
+        """Keep the progress of a running attempt.
+
+        Raises: StaleToken: nothing was written.
+        """
+
+        def work(tx: Transaction) -> None:
+            values = {"done": done, "total": total, "message": message, "now": now}
+            if not tx.run("set_progress", **values, **msgspec.structs.asdict(token)):
+                raise moves.stale(token.job_id, token, _find(tx, token.job_id))
+
+        self._driver.write(work)
+
+    def _write(self, protocol: str, work: Callable[[Transaction], T]) -> T:
+        """One transaction between two crash points."""
+
+        def pointed(tx: Transaction) -> T:
+            answer = work(tx)
+            crash_point(f"{protocol}.written")
+            return answer
+
+        answer = self._driver.write(pointed)
+        crash_point(f"{protocol}.committed")
+        return answer
+
+
+def _find(tx: Transaction, job_id: str) -> Job | None:
+    row = tx.one("job_by_id", id=job_id)
+    return rows.job(row) if row else None
+
+
+def _best(tx: Transaction, lanes: Sequence[Lane]) -> int | None:
+    """The place of the best due job: one seek a lane, so that no queue of jobs that cannot run is walked over."""
+    open_queues = [name for name, _, _, paused, stopped in tx.all("list_queues") if not paused and not stopped]
+    heads = [
+        head
+        for queue in open_queues
+        for lane in lanes
+        if (head := tx.one("best_in_lane", queue=queue, kind=lane.kind, version=lane.version)) is not None
+    ]
+    return min(heads, key=lambda head: (head[1], head[0]))[0] if heads else None
+
+
+def _start(tx: Transaction, job: Job, owner: str, attempt: str, epoch: int, now: int) -> Claim:
+    change = decide(job, events.Claim(), now)
+    assert isinstance(change, Change)
+    touched = tx.run(
+        "start_attempt", seq=job.seq, from_state=job.state, revision=job.revision, attempt=attempt, now=now
+    )
+    assert touched == 1, "the row changed inside our own transaction"
+    number = job.number + 1
+    tx.run("insert_attempt", id=attempt, job=job.seq, number=number, epoch=epoch, owner=owner, now=now)
+    moves.log(tx, job, change.verb, change.to, change.reason, actor=f"worker:{owner}", now=now, number=number)
+    return Claim(moves.read(tx, job.seq), Token(job.id, attempt, number, epoch))
+
+
+def _end(tx: Transaction, token: Token, event: events.Event, active_ms: int, now: int, luck: float, actor: str) -> Job:
+    job = _find(tx, token.job_id)
+    if job is None or (job.attempt, job.number) != (token.attempt, token.number):
+        raise moves.stale(token.job_id, token, job)
+    change = decide(job, event, now, luck)
+    assert isinstance(change, Change)
+    return moves.end(tx, job, change, token, active_ms=active_ms, actor=actor, now=now)
+
+
+def _tell(tx: Transaction, job_id: str, event: events.Event, now: int, actor: str) -> Job:
+    job = _find(tx, job_id)
+    if job is None:
+        raise JobNotFound(f"no job {job_id} in this workspace; look with `status`", field="job", value=job_id)
+    if isinstance(event, events.Requeue):
+        event = msgspec.structs.replace(event, unmet=job.unmet)
+    decided = decide(job, event, now)
+    if isinstance(decided, Ask):
+        return _ask(tx, job, type(event).__name__.lower(), decided, now, actor)
+    moved = moves.move(tx, job, decided, actor=actor, now=now)
+    if decided.verb == "requeue":
+        moves.wait_again(tx, moved, actor=actor, now=now)
+    return moves.settle_blocked(tx, moved, actor=actor, now=now) if moved.state is JobState.BLOCKED else moved
+
+
+def _ask(tx: Transaction, job: Job, verb: str, ask: Ask, now: int, actor: str) -> Job:
+    values = {"cancel_asked": ask.cancel, "pause_asked": ask.pause, "now": now}
+    touched = tx.run("ask_job", seq=job.seq, attempt=job.attempt, **values)
+    assert touched == 1, "the row changed inside our own transaction"
+    moves.log(tx, job, f"ask_{verb}", job.state, ask.reason, actor=actor, now=now)
+    return moves.read(tx, job.seq)
+
+
+def _control(tx: Transaction, verb: Verb, queue: str | None, now: int, actor: str) -> None:
+    row = tx.one("read_store") if queue is None else tx.one("read_queue", name=queue)
+    if row is None:
+        known = ", ".join(line[0] for line in tx.all("list_queues")) or "none"
+        raise InvalidInput(f"queue: {queue!r} does not exist here; known: {known}", field="queue", value=queue)
+    *_, was_paused, was_stopped = row
+    paused = verb == "pause" or (verb == "stop" and bool(was_paused))
+    stopped = verb == "stop" or (verb == "pause" and bool(was_stopped))
+    if queue is None:
+        tx.run("set_store_controls", paused=paused, stopped=stopped)
+    else:
+        tx.run("set_queue_controls", name=queue, paused=paused, stopped=stopped)
+    tx.run(
+        "insert_history",
+        job=None,
+        subject="workspace" if queue is None else f"queue:{queue}",
+        verb=verb,
+        from_state=None,
+        to_state=None,
+        reason=f"{verb}_requested",
+        actor=actor,
+        now=now,
+        number=None,
+    )

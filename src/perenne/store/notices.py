@@ -1,0 +1,37 @@
+"""Durable listeners: a notice is a row, written in the transaction that ends a job, kept until it is acknowledged."""
+
+from __future__ import annotations
+
+import msgspec
+
+from perenne.core.states import JobState
+from perenne.store.driver import Driver
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """A job ended. The id is the same each time the notice is delivered."""
+
+    id: str
+    job_id: str
+    state: JobState
+    at: int
+
+
+class Notices:
+    """The notices of one workspace."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    def register(self, listener: str, *, now: int) -> None:
+        """From now on each end of a job leaves a notice for this listener; twice is once."""
+        self._driver.write(lambda tx: tx.run("insert_listener", name=listener, now=now))
+
+    def pending(self, listener: str, limit: int) -> list[Notice]:
+        """What the listener has not acknowledged, oldest first."""
+        found = self._driver.read(lambda tx: tx.all("pending_notices", listener=listener, limit=limit))
+        return [Notice(id, job, JobState(state), at) for id, job, state, at in found]
+
+    def acknowledge(self, notice: Notice) -> None:
+        """The listener has dealt with it; twice is once."""
+        self._driver.write(lambda tx: tx.run("delete_notice", id=notice.id))

@@ -1,0 +1,54 @@
+"""Workers as rows: who took the lock, who left, who was proved dead, and which attempts a dead one left running.
+
+Rows are for people and for recovery; that an owner lives is proved by its kernel lock alone, never by a row.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from perenne.core.job import Attempt
+from perenne.store import rows
+from perenne.store.driver import Driver, Transaction
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """One worker process: its id, and what tells it from another process of the same number."""
+
+    id: str
+    pid: int
+    boot_id: str
+    started: str
+
+
+class Owners:
+    """The workers of one workspace."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    def join(self, owner: Owner, *, now: int) -> None:
+        """Enter a worker that holds its lock."""
+        self._driver.write(lambda tx: tx.run("insert_owner", **msgspec.structs.asdict(owner), now=now))
+
+    def leave(self, owner_id: str, *, now: int) -> None:
+        """Note that a worker left or is proved dead; twice is once."""
+        self._driver.write(lambda tx: tx.run("close_owner", id=owner_id, now=now))
+
+    def present(self) -> list[str]:
+        """Ids of the workers that have not left, oldest first; some may be dead."""
+        return [row[0] for row in self._driver.read(lambda tx: tx.all("list_owners"))]
+
+    def running(self) -> list[Attempt]:
+        """Every attempt that is not ended, oldest job first."""
+        return self._driver.read(_running)
+
+    def epoch(self) -> int:
+        """The store's epoch, the third part of each token."""
+        row = self._driver.read(lambda tx: tx.one("read_store"))
+        assert row is not None
+        return int(row[1])
+
+
+def _running(tx: Transaction) -> list[Attempt]:
+    return [rows.attempt(row) for row in tx.all("open_attempts")]

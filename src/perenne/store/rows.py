@@ -1,0 +1,36 @@
+"""Rows to values and back, in one place. Column order is the order of the structs' fields."""
+
+from __future__ import annotations
+
+from perenne.core.job import Attempt, HistoryLine, Job, OnDependency, Outcome, Queue
+from perenne.core.states import JobState
+from perenne.store.driver import Row
+
+_JOB = Job.__struct_fields__
+_STATE, _ON_DEPENDENCY = _JOB.index("state"), _JOB.index("on_dependency")
+_OUTCOME, _SPENT = Attempt.__struct_fields__.index("outcome"), Attempt.__struct_fields__.index("spent")
+_CANCEL, _PAUSE = _JOB.index("cancel_asked"), _JOB.index("pause_asked")
+
+
+def job(row: Row) -> Job:
+    values = list(row)
+    values[_STATE] = JobState(row[_STATE])
+    values[_ON_DEPENDENCY] = OnDependency(row[_ON_DEPENDENCY])
+    values[_CANCEL], values[_PAUSE] = bool(row[_CANCEL]), bool(row[_PAUSE])
+    return Job(**dict(zip(_JOB, values, strict=True)))
+
+
+def attempt(row: Row) -> Attempt:
+    values = list(row)
+    values[_OUTCOME] = Outcome(row[_OUTCOME]) if row[_OUTCOME] else None
+    values[_SPENT] = bool(row[_SPENT])
+    return Attempt(*values)
+
+
+def history_line(row: Row) -> HistoryLine:
+    return HistoryLine(*row)
+
+
+def queue(row: Row) -> Queue:
+    name, capacity, unfinished, paused, stopped = row
+    return Queue(name, capacity, unfinished, bool(paused), bool(stopped))

@@ -1,0 +1,47 @@
+-- name: insert_history
+-- One line that stays. :job, :subject, :verb, :from_state, :to_state, :reason, :actor, :now, :number
+insert into history (job, subject, verb, from_state, to_state, reason, actor, at, number)
+values (:job, :subject, :verb, :from_state, :to_state, :reason, :actor, :now, :number)
+
+-- name: list_history
+-- Lines after :after, at most :limit; all or those of one job (:job_id).
+select
+    history.seq, job.id, history.subject, history.verb, history.from_state, history.to_state, history.reason,
+    history.actor, history.at, history.number
+from history
+left join job on job.seq = history.job
+where history.seq > :after
+and (:job_id is null or job.id = :job_id)
+order by history.seq
+limit :limit
+
+-- name: last_revision
+-- The number of the newest line: the revision of the whole ledger.
+select coalesce(max(seq), 0)
+from history
+
+-- name: insert_listener
+-- Someone who wants a notice of every end from now on. :name, :now
+insert into listener (name, since)
+values (:name, :now)
+on conflict (name) do nothing
+
+-- name: insert_notices
+-- One notice a listener, in the transaction that ends the job; the id is stable. :job, :number, :state, :now
+insert into notice (id, listener, job, state, at)
+select :job_id || '.' || :revision || '.' || name, name, :job, :state, :now
+from listener
+
+-- name: pending_notices
+-- Notices not yet acknowledged by one listener, oldest first. :listener, :limit
+select notice.id, job.id, notice.state, notice.at
+from notice
+join job on job.seq = notice.job
+where notice.listener = :listener
+order by notice.at, notice.id
+limit :limit
+
+-- name: delete_notice
+-- The listener has dealt with it. :id
+delete from notice
+where id = :id

@@ -1,0 +1,76 @@
+-- name: insert_store
+-- Names the workspace this file belongs to. :workspace, :now
+insert into store (singleton, workspace, epoch, created_at)
+values (1, :workspace, 1, :now)
+
+-- name: read_store
+-- Whose file this is, its epoch and its controls.
+select workspace, epoch, paused, stopped
+from store
+
+-- name: set_store_controls
+-- Pauses, stops or resumes the whole workspace. :paused, :stopped
+update store
+set paused = :paused, stopped = :stopped
+
+-- name: insert_queue
+-- A queue with its bound; an existing one stays as it is. :name, :capacity
+insert into queue (name, capacity)
+values (:name, :capacity)
+on conflict (name) do nothing
+
+-- name: read_queue
+-- One queue. :name
+select name, capacity, unfinished, paused, stopped
+from queue
+where name = :name
+
+-- name: list_queues
+-- All queues by name.
+select name, capacity, unfinished, paused, stopped
+from queue
+order by name
+
+-- name: set_queue_controls
+-- Pauses, stops or resumes one queue. :name, :paused, :stopped
+update queue
+set paused = :paused, stopped = :stopped
+where name = :name
+
+-- name: set_queue_capacity
+-- A new bound; what is already queued stays. :name, :capacity
+update queue
+set capacity = :capacity
+where name = :name
+
+-- name: take_place
+-- One more unfinished job, only while the bound allows it: exact, because it is this statement. :name
+update queue
+set unfinished = unfinished + 1
+where name = :name
+and unfinished < capacity
+
+-- name: leave_place
+-- One unfinished job less. :name
+update queue
+set unfinished = unfinished - 1
+where name = :name
+
+-- name: insert_owner
+-- A worker that took its lock. :id, :pid, :boot_id, :started, :now
+insert into owner (id, pid, boot_id, started, joined_at)
+values (:id, :pid, :boot_id, :started, :now)
+
+-- name: close_owner
+-- A worker that left, or was proved dead. :id, :now
+update owner
+set left_at = :now
+where id = :id
+and left_at is null
+
+-- name: list_owners
+-- Workers that have not left.
+select id, pid, boot_id, started, joined_at
+from owner
+where left_at is null
+order by joined_at, id

@@ -1,0 +1,144 @@
+-- The whole schema, to read. A test applies the migrations to an empty file and compares.
+-- Instants are UTC microseconds; ids are lower-case UUIDs; states are checked against core/states.py by a test.
+
+create table store (
+    singleton integer primary key check (singleton = 1),
+    workspace text not null,
+    epoch integer not null check (epoch > 0),
+    paused integer not null default 0 check (paused in (0, 1)),
+    stopped integer not null default 0 check (stopped in (0, 1)),
+    created_at integer not null
+) strict;
+
+create table queue (
+    name text primary key,
+    capacity integer not null check (capacity > 0),
+    unfinished integer not null default 0 check (unfinished >= 0),
+    paused integer not null default 0 check (paused in (0, 1)),
+    stopped integer not null default 0 check (stopped in (0, 1))
+) strict, without rowid;
+
+create table job (
+    seq integer primary key,
+    id text not null unique,
+    kind text not null,
+    version integer not null,
+    queue text not null references queue (name),
+    state text not null check (state in (
+        'BLOCKED', 'QUEUED', 'RUNNING', 'PAUSED', 'RETRY_WAIT', 'PAUSED_QUOTA', 'RECOVERY_REQUIRED',
+        'COMPLETED', 'FAILED', 'CANCELLED', 'DEAD'
+    )),
+    reason text not null,
+    priority integer not null,
+    rank integer not null,
+    submitted_at integer not null,
+    due_at integer not null default 0,
+    key text,
+    unique_key text,
+    input blob not null,
+    publications text not null,
+    requested_at integer not null,
+    on_dependency text not null check (on_dependency in ('block', 'fail')),
+    unmet integer not null default 0 check (unmet >= 0),
+    max_attempts integer not null check (max_attempts between 1 and 100),
+    spent integer not null default 0 check (spent between 0 and max_attempts),
+    number integer not null default 0,
+    failures integer not null default 0,
+    interruptions integer not null default 0,
+    attempt text,
+    cancel_asked integer not null default 0 check (cancel_asked in (0, 1)),
+    pause_asked integer not null default 0 check (pause_asked in (0, 1)),
+    active_ms integer not null default 0,
+    active_limit_ms integer,
+    progress_done integer not null default 0,
+    progress_total integer,
+    progress_message text,
+    result blob,
+    diagnostic text check (length(cast(diagnostic as blob)) <= 2048),
+    updated_at integer not null,
+    finished_at integer,
+    revision integer not null default 1,
+    check ((attempt is not null) = (state = 'RUNNING'))
+) strict;
+
+create unique index job_key on job (key) where key is not null;
+
+create unique index job_active on job (unique_key)
+    where unique_key is not null and state not in ('COMPLETED', 'FAILED', 'CANCELLED', 'DEAD');
+
+create index job_ripe on job (queue, kind, version, rank, seq)
+    where state in ('QUEUED', 'RETRY_WAIT') and due_at = 0;
+
+create index job_due on job (due_at) where state in ('QUEUED', 'RETRY_WAIT') and due_at > 0;
+
+create index job_standing on job (state, seq) where state in ('RUNNING', 'BLOCKED', 'PAUSED_QUOTA');
+
+create table dependency (
+    job integer not null references job (seq),
+    needs integer not null references job (seq),
+    waived integer not null default 0 check (waived in (0, 1)),
+    primary key (job, needs),
+    check (job <> needs)
+) strict, without rowid;
+
+create index dependency_needs on dependency (needs, job);
+
+create table owner (
+    id text primary key,
+    pid integer not null,
+    boot_id text not null,
+    started text not null,
+    joined_at integer not null,
+    left_at integer
+) strict, without rowid;
+
+create table attempt (
+    seq integer primary key,
+    id text not null unique,
+    job integer not null references job (seq),
+    number integer not null,
+    epoch integer not null,
+    owner text not null references owner (id),
+    claimed_at integer not null,
+    ended_at integer,
+    outcome text check (outcome in (
+        'completed', 'failed', 'snoozed', 'paused', 'suspended', 'quota', 'blocked', 'cancelled', 'interrupted', 'doubted'
+    )),
+    reason text,
+    spent integer not null default 1 check (spent in (0, 1)),
+    active_ms integer not null default 0,
+    diagnostic text check (length(cast(diagnostic as blob)) <= 2048),
+    check ((ended_at is null) = (outcome is null))
+) strict;
+
+create unique index attempt_of_job on attempt (job, number);
+
+create table history (
+    seq integer primary key autoincrement,
+    job integer references job (seq),
+    subject text not null,
+    verb text not null,
+    from_state text,
+    to_state text,
+    reason text not null,
+    actor text not null,
+    at integer not null,
+    number integer
+) strict;
+
+create index history_of_job on history (job, seq);
+
+create table listener (
+    name text primary key,
+    since integer not null
+) strict, without rowid;
+
+create table notice (
+    id text primary key,
+    listener text not null references listener (name),
+    job integer not null references job (seq),
+    state text not null,
+    at integer not null
+) strict, without rowid;
+
+create index notice_of_listener on notice (listener, at);

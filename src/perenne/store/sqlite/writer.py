@@ -1,0 +1,179 @@
+"""One writer at a time a process: callers that meet while a commit is under way share the next one.
+
+No thread of its own: the caller that finds nobody writing leads, commits for all that wait, and hands the lead on.
+A lone caller pays for no switch between threads; many callers pay for one fsync together.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+
+from perenne import sqlite
+from perenne.errors import StoreBusy
+from perenne.store.driver import Row, Transaction
+
+T = TypeVar("T")
+
+GROUP_REQUESTS = 256
+GROUP_S = 0.005
+BUSY_S = 5.0
+
+
+class Statements:
+    """Named queries on one connection."""
+
+    def __init__(self, connection: apsw.Connection, queries: dict[str, str]) -> None:
+        self._execute = connection.execute
+        self._changes = connection.changes
+        self._queries = queries
+
+    def one(self, query: str, **values: object) -> Row | None:
+        rows = self._execute(self._queries[query], values).fetchall()
+        return rows[0] if rows else None
+
+    def all(self, query: str, **values: object) -> list[Row]:
+        return self._execute(self._queries[query], values).fetchall()
+
+    def run(self, query: str, **values: object) -> int:
+        self._execute(self._queries[query], values)
+        return self._changes()
+
+
+class _Request:
+    """One caller's work, and the lock its caller sleeps on until it is settled or told to lead."""
+
+    __slots__ = ("answer", "bell", "error", "settled", "work")
+
+    def __init__(self, work: Callable[[Transaction], Any]) -> None:
+        self.work = work
+        self.answer: Any = None
+        self.error: BaseException | None = None
+        self.settled = False
+        self.bell = threading.Lock()
+        self.bell.acquire()
+
+
+def _sleep(request: _Request) -> BaseException | None:
+    """Wait until settled or told to lead; an interrupt is kept for later, since nobody else would take up the lead."""
+    interrupted: BaseException | None = None
+    while True:
+        try:
+            request.bell.acquire()
+            return interrupted
+        except BaseException as error:
+            interrupted = error
+
+
+class Writer:
+    """The write side of one SQLite file in this process."""
+
+    def __init__(self, connection: apsw.Connection, queries: dict[str, str], *, busy_s: float = BUSY_S) -> None:
+        self._connection = connection
+        self._statements = Statements(connection, queries)
+        self._busy_s = busy_s
+        self._waiting: deque[_Request] = deque()
+        self._guard = threading.Lock()
+        self._led = False
+
+    def write(self, work: Callable[[Transaction], T]) -> T:
+        """As `Driver.write`."""
+        request = _Request(work)
+        interrupted = None if self._enter(request) else _sleep(request)
+        if not request.settled:
+            self._lead()
+        if error := interrupted or request.error:
+            raise error
+        return request.answer  # type: ignore[no-any-return]
+
+    def _enter(self, request: _Request) -> bool:
+        """Queue the request; true when its caller must lead."""
+        with self._guard:
+            self._waiting.append(request)
+            lead, self._led = not self._led, True
+            return lead
+
+    def _lead(self) -> None:
+        """Settle one group, in which the leader's own request is the first, and pass the lead on."""
+        group: list[_Request] = []
+        try:
+            self._commit(group)
+        except BaseException as error:
+            group = group or self._take()
+            for request in group:
+                request.error = request.error or error
+        finally:
+            self._pass_on(group)
+
+    def _take(self) -> list[_Request]:
+        with self._guard:
+            return [self._waiting.popleft()] if self._waiting else []
+
+    def _pass_on(self, group: list[_Request]) -> None:
+        for request in group:
+            request.settled = True
+            request.bell.release()
+        with self._guard:
+            self._led = bool(self._waiting)
+            if self._led:
+                self._waiting[0].bell.release()
+
+    def _commit(self, group: list[_Request]) -> None:
+        """One immediate transaction; nobody in the group is answered before it is durable."""
+        self._begin()
+        try:
+            self._fill(group)
+            self._connection.execute("commit")
+        except BaseException as error:
+            if self._connection.in_transaction:
+                self._connection.execute("rollback")
+            if isinstance(error, apsw.Error):
+                raise sqlite.explain(error, Path(self._connection.db_filename("main"))) from error
+            raise
+
+    def _fill(self, group: list[_Request]) -> None:
+        started = time.monotonic()
+        while len(group) < GROUP_REQUESTS and time.monotonic() - started < GROUP_S:
+            taken = self._take()
+            if not taken:
+                return
+            group += taken
+            self._run(taken[0])
+
+    def _run(self, request: _Request) -> None:
+        """A request that raises undoes its own statements only; its neighbours stand."""
+        self._connection.execute("savepoint request")
+        try:
+            request.answer = request.work(self._statements)
+        except BaseException as error:
+            if isinstance(error, apsw.Error) and not isinstance(error, apsw.ConstraintError):
+                raise
+            request.error = error
+            self._connection.execute("rollback to request")
+        self._connection.execute("release request")
+
+    def _begin(self) -> None:
+        """Take the write lock; other processes are met by jittered retries until the deadline.
+
+        Raises: StoreBusy.
+        """
+        deadline = time.monotonic() + self._busy_s
+        while True:
+            try:
+                self._connection.execute("begin immediate")
+                return
+            except apsw.BusyError:
+                if time.monotonic() > deadline:
+                    raise StoreBusy(
+                        f"{self._connection.db_filename('main')}: another process held the write lock for "
+                        f"{self._busy_s:g} s; end or continue it, then try again",
+                        limit=self._busy_s,
+                    ) from None
+                time.sleep(random.uniform(0.0005, 0.01))
