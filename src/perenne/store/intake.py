@@ -53,19 +53,54 @@ def _check_text(field: str, value: str, limit_bytes: int) -> None:
 
 
 def find_or_insert(tx: Transaction, wanted: Submission, now: int, actor: str) -> Receipt:
-    """The receipt of the job this request made before, or of a new one.
+    """The receipt of a new job, or of the one this request made before.
 
-    Raises: DuplicateJob: the key, the id or the active key belongs to another job. JobNotFound: a dependency.
+    Raises: QueueFull; JobNotFound: a dependency; DuplicateJob: the key, id or active key belongs to another job.
     """
+    places = _places(tx, wanted.dependencies)
+    unmet = sum(state != JobState.COMPLETED for _, state in places)
+    change = decide(None, events.Submit(unmet), now)
+    assert isinstance(change, Change)
+    if not tx.run("take_place", name=wanted.queue):
+        return _reuse(tx, wanted) or _refuse_place(tx, wanted)
+    row = tx.one("insert_job", **_columns(wanted, change, unmet, now))
+    if row is None:
+        tx.run("leave_place", name=wanted.queue)
+        return _reuse(tx, wanted) or _refuse_active(tx, wanted)
+    return _enter(tx, row[0], wanted, places, change, now, actor)
+
+
+def _enter(
+    tx: Transaction,
+    job: int,
+    wanted: Submission,
+    places: list[tuple[int, str]],
+    change: Change,
+    now: int,
+    actor: str,
+) -> Receipt:
+    """What a new row leaves beside it: its line of birth, and what it waits for."""
+    subject, reason = f"job:{wanted.id}", change.reason
+    moves.write_line(tx, job, subject, "submit", None, change.to, reason, actor, now, None)
+    for place, _ in places:
+        tx.run("insert_dependency", job=job, needs=place)
+    if not places:
+        return Receipt(wanted.id, change.to, reused=False)
+    settled = moves.settle_blocked(tx, moves.read(tx, job), actor=actor, now=now)
+    return Receipt(wanted.id, settled.state, reused=False)
+
+
+def _reuse(tx: Transaction, wanted: Submission) -> Receipt | None:
+    """The receipt of the job that this key or id already made, when the content is the same."""
     for field, query in (("key", "job_by_key"), ("id", "job_by_id")):
         value = getattr(wanted, field)
         row = tx.one(query, **{field: value}) if value is not None else None
         if row is not None:
-            return _reuse(tx, rows.job(row), wanted, field)
-    return _insert(tx, wanted, now, actor)
+            return _same(tx, rows.job(row), wanted, field)
+    return None
 
 
-def _reuse(tx: Transaction, job: Job, wanted: Submission, field: str) -> Receipt:
+def _same(tx: Transaction, job: Job, wanted: Submission, field: str) -> Receipt:
     needs = {needed for needed, _, _ in tx.all("needs_of_job", job=job.seq)}
     for name, held, given in (
         ("kind", f"{job.kind}@{job.version}", f"{wanted.kind}@{wanted.version}"),
@@ -83,43 +118,24 @@ def _reuse(tx: Transaction, job: Job, wanted: Submission, field: str) -> Receipt
     return Receipt(job.id, job.state, reused=True)
 
 
-def _insert(tx: Transaction, wanted: Submission, now: int, actor: str) -> Receipt:
-    _check_active(tx, wanted)
-    places = _places(tx, wanted.dependencies)
-    unmet = sum(state != JobState.COMPLETED for _, state in places)
-    change = decide(None, events.Submit(unmet), now)
-    assert isinstance(change, Change)
-    _check_queue(tx, wanted)
-    tx.run("insert_job", **_columns(wanted, change, unmet, now))
-    job = _log(tx, wanted, change, now, actor)
-    for place, _ in places:
-        tx.run("insert_dependency", job=job, needs=place)
-    if change.to is JobState.BLOCKED:
-        settled = moves.settle_blocked(tx, moves.read(tx, job), actor=actor, now=now)
-        return Receipt(wanted.id, settled.state, reused=False)
-    return Receipt(wanted.id, change.to, reused=False)
-
-
-def _check_active(tx: Transaction, wanted: Submission) -> None:
-    if wanted.unique_key is None:
-        return
+def _refuse_active(tx: Transaction, wanted: Submission) -> Receipt:
     active = tx.one("active_job", unique_key=wanted.unique_key)
-    if active is not None:
-        raise DuplicateJob(
-            f"unique_key {wanted.unique_key!r}: job {active[0]} is not finished yet; wait for it or cancel it",
-            field="unique_key",
-            job_id=active[0],
-        )
+    assert active is not None, "the insert met no conflict that could be named"
+    raise DuplicateJob(
+        f"unique_key {wanted.unique_key!r}: job {active[0]} is not finished yet; wait for it or cancel it",
+        field="unique_key",
+        job_id=active[0],
+    )
 
 
-def _check_queue(tx: Transaction, wanted: Submission) -> None:
-    if not tx.run("take_place", name=wanted.queue):
-        if tx.one("read_queue", name=wanted.queue) is None:
-            known = ", ".join(row[0] for row in tx.all("list_queues")) or "none"
-            raise InvalidInput(
-                f"queue: {wanted.queue!r} does not exist here; known: {known}", field="queue", value=wanted.queue
-            )
-        moves.take_place(tx, wanted.queue)
+def _refuse_place(tx: Transaction, wanted: Submission) -> Receipt:
+    row = tx.one("read_queue", name=wanted.queue)
+    if row is not None:
+        raise moves.queue_full(wanted.queue, row[1])
+    known = ", ".join(line[0] for line in tx.all("list_queues")) or "none"
+    raise InvalidInput(
+        f"queue: {wanted.queue!r} does not exist here; known: {known}", field="queue", value=wanted.queue
+    )
 
 
 def _places(tx: Transaction, dependencies: tuple[str, ...]) -> list[tuple[int, str]]:
@@ -157,22 +173,3 @@ def _columns(wanted: Submission, change: Change, unmet: int, now: int) -> dict[s
         "active_limit_ms": wanted.active_limit_ms,
         "now": now,
     }
-
-
-def _log(tx: Transaction, wanted: Submission, change: Change, now: int, actor: str) -> int:
-    """The line of birth; answers the place of the new job."""
-    row = tx.one("place_of_job", id=wanted.id)
-    assert row is not None
-    tx.run(
-        "insert_history",
-        job=row[0],
-        subject=f"job:{wanted.id}",
-        verb=change.verb,
-        from_state=None,
-        to_state=change.to,
-        reason=change.reason,
-        actor=actor,
-        now=now,
-        number=None,
-    )
-    return int(row[0])

@@ -17,7 +17,6 @@ import msgspec
 from perenne.core import events
 from perenne.core.decide import Ask, Change, decide
 from perenne.core.job import Job, Receipt, Submission, Token
-from perenne.core.states import JobState
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput, JobNotFound
 from perenne.store import intake, moves, rows
@@ -195,7 +194,7 @@ def _tell(tx: Transaction, job_id: str, event: events.Event, now: int, actor: st
     moved = moves.move(tx, job, decided, actor=actor, now=now)
     if decided.verb == "requeue":
         moves.wait_again(tx, moved, actor=actor, now=now)
-    return moves.settle_blocked(tx, moved, actor=actor, now=now) if moved.state is JobState.BLOCKED else moved
+    return moves.settle_blocked(tx, moved, actor=actor, now=now)
 
 
 def _ask(tx: Transaction, job: Job, verb: str, ask: Ask, now: int, actor: str) -> Job:
@@ -218,15 +217,5 @@ def _control(tx: Transaction, verb: Verb, queue: str | None, now: int, actor: st
         tx.run("set_store_controls", paused=paused, stopped=stopped)
     else:
         tx.run("set_queue_controls", name=queue, paused=paused, stopped=stopped)
-    tx.run(
-        "insert_history",
-        job=None,
-        subject="workspace" if queue is None else f"queue:{queue}",
-        verb=verb,
-        from_state=None,
-        to_state=None,
-        reason=f"{verb}_requested",
-        actor=actor,
-        now=now,
-        number=None,
-    )
+    subject = "workspace" if queue is None else f"queue:{queue}"
+    moves.write_line(tx, None, subject, verb, None, None, f"{verb}_requested", actor, now, None)

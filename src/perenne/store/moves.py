@@ -48,39 +48,61 @@ def log(
     tx: Transaction, job: Job, verb: str, to: JobState, reason: str, *, actor: str, now: int, number: int | None = None
 ) -> None:
     """One line of history about a job."""
+    write_line(tx, job.seq, f"job:{job.id}", verb, job.state, to, reason, actor, now, number or job.number or None)
+
+
+def write_line(
+    tx: Transaction,
+    job: int | None,
+    subject: str,
+    verb: str,
+    from_state: JobState | None,
+    to_state: JobState | None,
+    reason: str,
+    actor: str,
+    now: int,
+    number: int | None,
+) -> None:
+    """One line of history."""
     tx.run(
         "insert_history",
-        job=job.seq,
-        subject=f"job:{job.id}",
+        job=job,
+        subject=subject,
         verb=verb,
-        from_state=job.state,
-        to_state=to,
+        from_state=from_state,
+        to_state=to_state,
         reason=reason,
         actor=actor,
         now=now,
-        number=number or job.number or None,
+        number=number,
     )
 
 
 def take_place(tx: Transaction, queue: str) -> None:
     """One more unfinished job in the queue.
 
-    Raises: QueueFull: names the queue, its bound and what to do.
+    Raises: QueueFull.
     """
     if not tx.run("take_place", name=queue):
         row = tx.one("read_queue", name=queue)
-        capacity = row[1] if row else 0
-        raise QueueFull(
-            f"queue {queue}: {capacity} unfinished jobs, the limit is {capacity}; "
-            f"let some end, cancel some, or raise the limit",
-            queue=queue,
-            value=capacity,
-            limit=capacity,
-        )
+        raise queue_full(queue, row[1] if row else 0)
+
+
+def queue_full(queue: str, capacity: int) -> QueueFull:
+    """The error that names the queue, its bound and what to do."""
+    return QueueFull(
+        f"queue {queue}: {capacity} unfinished jobs, the limit is {capacity}; "
+        f"let some end, cancel some, or raise the limit",
+        queue=queue,
+        value=capacity,
+        limit=capacity,
+    )
 
 
 def settle_blocked(tx: Transaction, job: Job, *, actor: str, now: int) -> Job:
     """A BLOCKED job whose dependency ended badly fails, if that is its policy; else it says so."""
+    if job.state is not JobState.BLOCKED:
+        return job
     for dependency, state, waived in tx.all("needs_of_job", job=job.seq):
         if state in FINAL and state != JobState.COMPLETED and not waived:
             settled = _meet_bad_end(tx, job, dependency, actor, now)

@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 # "Pere", so that no other program's file is taken for a ledger.
 APPLICATION_ID = 0x50657265
+CHECKPOINT_PAGES = 4000
 _HERE = Path(__file__).parent
 
 
@@ -89,6 +90,9 @@ class SQLiteDriver:
         except BaseException:
             self._connection.close(True)
             raise
+        if mode == "write":
+            # Fewer, larger checkpoints: the pages that every job touches are then copied once, not each time.
+            self._connection.pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
         self._writer = Writer(self._connection, queries()) if mode == "write" else None
         self._reading = threading.Lock()
         self._reader = self._connection if mode == "read" else None

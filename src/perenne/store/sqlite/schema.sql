@@ -114,7 +114,7 @@ create table attempt (
 create unique index attempt_of_job on attempt (job, number);
 
 create table history (
-    seq integer primary key autoincrement,
+    seq integer primary key,
     job integer references job (seq),
     subject text not null,
     verb text not null,

@@ -145,6 +145,10 @@ class Writer:
             if not taken:
                 return
             group += taken
+            if len(group) == 1 and not self._waiting:
+                # Alone: the transaction itself undoes what raises.
+                taken[0].answer = taken[0].work(self._statements)
+                return
             self._run(taken[0])
 
     def _run(self, request: _Request) -> None:

@@ -1,5 +1,5 @@
 -- name: insert_job
--- A new job; its key, its active key and its id are unique. One parameter a column.
+-- A new job and its place, or no row when its id, its key or its active key is taken. One parameter a column.
 insert into job (
     id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
     publications, requested_at, on_dependency, unmet, max_attempts, active_limit_ms, updated_at
@@ -8,6 +8,8 @@ values (
     :id, :kind, :version, :queue, :state, :reason, :priority, :rank, :now, :due_at, :key, :unique_key, :input,
     :publications, :requested_at, :on_dependency, :unmet, :max_attempts, :active_limit_ms, :now
 )
+on conflict do nothing
+returning seq
 
 -- name: job_by_id
 -- One job, every column. :id
@@ -58,12 +60,6 @@ select id
 from job
 where state = :state
 order by seq
-
--- name: place_of_job
--- The place of submission of one job. :id
-select seq
-from job
-where id = :id
 
 -- name: active_job
 -- The unfinished job of an active key. :unique_key
