@@ -1,0 +1,223 @@
+"""Files that appear whole or not at all: write aside, sync, rename, sync the folder; and bounded reading.
+
+What lives here: single files and folders. What does not: names of checkpoints and artefacts, SQL, locks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat as modes
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from perenne.crashpoints import POINTS, crash_point
+from perenne.errors import DiskLow, InvalidInput, NotDurable, StoreExists, StoreFailed, TooLarge
+
+_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+_CHUNK_BYTES = 1 << 20
+
+
+def write(path: Path, data: bytes, *, protocol: str, mode: int = 0o600) -> None:
+    """Make `path` hold exactly `data`, durably; a symbolic link at `path` is replaced, not followed.
+
+    Args: protocol: whose crash points are passed: "export", "import" or "publish". mode: exact, whatever the umask.
+    Raises:
+        DiskLow, StoreFailed: nothing changed at `path`, and no stage file is left.
+        NotDurable: `path` holds `data`, but its folder could not be synced.
+    Guarantees: after a crash `path` is the old file or the new one; at most `<name>.stage-<32 hex>` is left beside it.
+    """
+    staged = path.with_name(f"{path.name}.stage-{uuid.uuid4().hex}")
+    stage(staged, data, protocol=protocol, mode=mode)
+    with _removed_on_failure(staged):
+        promote(staged, path, protocol=protocol)
+
+
+def stage(staged: Path, data: bytes, *, protocol: str, mode: int = 0o600) -> None:
+    """Create `staged` with `data` and sync it; the name itself is durable only once its folder is synced.
+
+    Raises:
+        StoreExists: something has this name; it is left as it is. A name must never be used twice.
+        DiskLow, StoreFailed: not written; the partial file is removed, and a failed sync is never tried again on it.
+    """
+    _refuse_unknown(protocol)
+    with _explained(staged, "written"):
+        descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        with _removed_on_failure(staged):
+            try:
+                os.fchmod(descriptor, mode)
+                _write_all(descriptor, data)
+                _flush(descriptor)
+            finally:
+                os.close(descriptor)
+            crash_point(f"{protocol}.staged")
+
+
+def promote(staged: Path, path: Path, *, protocol: str) -> None:
+    """Rename a synced stage file over `path` in the same folder, and sync the folder.
+
+    Raises:
+        StoreFailed: not renamed; the stage file stands, and the caller decides what becomes of it.
+        NotDurable: renamed, but the folder could not be synced; `sync_folder` may be tried again.
+    """
+    _refuse_unknown(protocol)
+    with _explained(path, "replaced"):
+        os.replace(staged, path)
+    crash_point(f"{protocol}.renamed")
+    sync_folder(path.parent)
+    crash_point(f"{protocol}.folder_synced")
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder durable. Raises NotDurable; unlike a file's sync, it may be tried again."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            _flush(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise NotDurable(
+            f"folder {path} could not be synced ({error.strerror}), so its newest names may not survive a power cut; "
+            f"check the disk, then try again",
+            path=str(path),
+        ) from error
+
+
+def make_folder(path: Path, mode: int = 0o700) -> None:
+    """Make a folder and the parents it lacks, each durable in its own parent; existing folders stay as they are.
+
+    Args: mode: of every new folder, exact, whatever the umask.
+    """
+    if path.is_dir():
+        return
+    if path.parent != path:
+        make_folder(path.parent, mode)
+    with _explained(path, "made as a folder"):
+        try:
+            os.mkdir(path, mode)
+            os.chmod(path, mode)
+        except FileExistsError:
+            if not path.is_dir():
+                raise
+    sync_folder(path)
+    sync_folder(path.parent)
+
+
+def read_regular(path: Path, *, limit_bytes: int) -> bytes:
+    """The bytes of a regular file, at most `limit_bytes`; nothing else is ever opened, waited for or followed.
+
+    Raises:
+        InvalidInput: missing, unreadable, or a link, folder, device, pipe or socket; the sentence says which.
+        TooLarge: the file is larger than the limit.
+    """
+    try:
+        # Asked before opening, because opening alone can act on a device; asked again of what was really opened.
+        _refuse_irregular(path, os.lstat(path))
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            found = os.fstat(descriptor)
+            _refuse_irregular(path, found)
+            _refuse_large(path, found.st_size, limit_bytes)
+            data = _read_all(descriptor, limit_bytes + 1)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise InvalidInput(
+            f"file {path} cannot be read: {error.strerror}; give an existing, readable, regular file", path=str(path)
+        ) from error
+    except ValueError as error:
+        raise InvalidInput(f"path {str(path)!r} cannot name a file: {error}", path=str(path)) from error
+    _refuse_large(path, len(data), limit_bytes)
+    return data
+
+
+def _refuse_unknown(protocol: str) -> None:
+    if f"{protocol}.staged" not in POINTS:
+        known = ", ".join(sorted(point.partition(".")[0] for point in POINTS if point.endswith(".staged")))
+        raise InvalidInput(f"protocol {protocol!r} has no crash points; give one of {known}", protocol=protocol)
+
+
+def _refuse_irregular(path: Path, found: os.stat_result) -> None:
+    if not modes.S_ISREG(found.st_mode):
+        kind = _kind_of(found.st_mode)
+        raise InvalidInput(f"{path} is a {kind}; give a regular file", path=str(path), found=kind)
+
+
+def _kind_of(mode: int) -> str:
+    kinds = {
+        modes.S_IFLNK: "symbolic link",
+        modes.S_IFDIR: "folder",
+        modes.S_IFIFO: "named pipe",
+        modes.S_IFSOCK: "socket",
+        modes.S_IFCHR: "character device",
+        modes.S_IFBLK: "block device",
+    }
+    return kinds.get(modes.S_IFMT(mode), "special file")
+
+
+def _refuse_large(path: Path, size_bytes: int, limit_bytes: int) -> None:
+    if size_bytes > limit_bytes:
+        raise TooLarge(
+            f"file {path} has at least {size_bytes} bytes, the limit is {limit_bytes}; give a smaller file",
+            path=str(path),
+            size_bytes=size_bytes,
+            limit_bytes=limit_bytes,
+        )
+
+
+def _read_all(descriptor: int, most_bytes: int) -> bytes:
+    """What the file holds, at most `most_bytes`, even when it grows meanwhile."""
+    pieces: list[bytes] = []
+    left_bytes = most_bytes
+    while left_bytes and (piece := os.read(descriptor, min(left_bytes, _CHUNK_BYTES))):
+        pieces.append(piece)
+        left_bytes -= len(piece)
+    return b"".join(pieces)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _flush(descriptor: int) -> None:
+    """Sync to the medium; macOS needs its own call, because fsync there stops at the drive's cache."""
+    if sys.platform == "darwin":
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+    else:
+        os.fsync(descriptor)
+
+
+@contextlib.contextmanager
+def _removed_on_failure(staged: Path) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(staged)
+        raise
+
+
+@contextlib.contextmanager
+def _explained(path: Path, done: str) -> Iterator[None]:
+    try:
+        yield
+    except FileExistsError as error:
+        raise StoreExists(
+            f"{path} could not be {done}: something has this name; choose another", path=str(path)
+        ) from error
+    except OSError as error:
+        if error.errno in _FULL_DISK:
+            raise DiskLow(
+                f"{path} could not be {done}: {error.strerror}; free space, then try again", path=str(path)
+            ) from error
+        raise StoreFailed(
+            f"{path} could not be {done}: {error.strerror}; check that its folder exists and may be written",
+            path=str(path),
+        ) from error

@@ -1,0 +1,155 @@
+"""Advisory locks that the kernel lets go when their owner dies, however it dies.
+
+What lives here: taking, naming the holder, letting go. What does not: what a lock means, proof by age or pid.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat as modes
+import threading
+from pathlib import Path
+from types import TracebackType
+
+from perenne.errors import StoreFailed
+
+_MOST_TEXT_BYTES = 4096
+_MOST_REPLACEMENTS = 100
+
+# Every descriptor of a lock, to be closed in a forked child: a child that kept one would keep the lock of a dead owner.
+# Held by number and not weakly: a forgotten Lock stays locked until the process ends, and must still not leak.
+_descriptors: set[int] = set()
+_forking = threading.RLock()
+
+
+class Lock:
+    """An exclusive lock on a file, held until `release`, or until the process ends; never inherited, never unlinked."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor: int | None = descriptor
+        self._process = os.getpid()
+
+    @classmethod
+    def take(cls, path: Path, *, text: str = "") -> Lock | None:
+        """The lock, or None at once when somebody holds it; the file is created (0600) and stays for ever.
+
+        Args: text: who holds it, for people only (pid, boot id, start time); replaces the text of the last holder.
+        Raises:
+            StoreFailed: the file cannot be opened or locked, or is not a regular file.
+        """
+        for _ in range(_MOST_REPLACEMENTS):
+            descriptor = _opened(path)
+            locked = _locked(descriptor, path)
+            if not _is_at(descriptor, path):
+                _close(descriptor)
+                continue
+            if not locked:
+                _close(descriptor)
+                return None
+            _replace_text(descriptor, text)
+            return cls(path, descriptor)
+        raise StoreFailed(
+            f"lock file {path} was replaced {_MOST_REPLACEMENTS} times while being locked; find what deletes it",
+            path=str(path),
+        )
+
+    @property
+    def held(self) -> bool:
+        """Whether this object, in this process, still holds the lock."""
+        return self._descriptor is not None and self._process == os.getpid()
+
+    def release(self) -> None:
+        """Let go; twice is once. In a forked child it does nothing: the lock is the parent's."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None and self._process == os.getpid():
+            # Unlocked and not only closed: a process being spawned may hold a copy of the descriptor for a moment.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            _close(descriptor)
+
+    def __enter__(self) -> Lock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def holder(path: Path) -> str:
+    """The text of the last holder, for people; empty when there is none. It proves nothing: only `Lock.take` does."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        if not modes.S_ISREG(os.fstat(descriptor).st_mode):
+            return ""
+        return os.read(descriptor, _MOST_TEXT_BYTES).decode("utf-8", "replace")
+    finally:
+        os.close(descriptor)
+
+
+def _opened(path: Path) -> int:
+    with _forking:
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StoreFailed(
+                f"lock file {path} cannot be opened: {error.strerror}; it must be a regular file this user may write",
+                path=str(path),
+            ) from error
+        _descriptors.add(descriptor)
+    if not modes.S_ISREG(os.fstat(descriptor).st_mode):
+        _close(descriptor)
+        raise StoreFailed(f"lock file {path} is not a regular file; remove what stands there", path=str(path))
+    return descriptor
+
+
+def _locked(descriptor: int, path: Path) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        _close(descriptor)
+        raise StoreFailed(
+            f"lock file {path} cannot be locked: {error.strerror}; its file system must offer flock", path=str(path)
+        ) from error
+    return True
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether the path still names the file that was locked; a lock on a deleted file excludes nobody."""
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(found, os.fstat(descriptor))
+
+
+def _replace_text(descriptor: int, text: str) -> None:
+    # A full disk must not keep a worker from its lock: it is the worker who makes room again.
+    with contextlib.suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, text.encode("utf-8", "replace")[:_MOST_TEXT_BYTES], 0)
+
+
+def _close(descriptor: int) -> None:
+    with _forking:
+        _descriptors.discard(descriptor)
+        os.close(descriptor)
+
+
+def _forget_in_child() -> None:
+    """Close, never unlock: unlocking here would take the lock from the parent."""
+    for descriptor in _descriptors:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+    _descriptors.clear()
+    _forking.release()
+
+
+os.register_at_fork(before=_forking.acquire, after_in_parent=_forking.release, after_in_child=_forget_in_child)
