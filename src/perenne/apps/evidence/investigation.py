@@ -73,6 +73,7 @@ def create(
         made.append(catalogue.create(root, investigation, created_at or _instant(specimen)))
         crash_point("create.catalogue_made")
         relative, content = manifest.spell(investigation)
+        made.append(root / relative)
         atomic.write(root / relative, content, protocol="create")
     except BaseException:
         _remove(made)

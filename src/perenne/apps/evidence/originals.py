@@ -68,6 +68,37 @@ def import_files(
     return imported
 
 
+def find(root: Path, evidence_id: str) -> rows.Evidence:
+    """The row of a piece of evidence; its file is not looked at.
+
+    Raises:
+        InvalidInput: this investigation has no such evidence.
+    """
+    with catalogue.reading(root) as connection:
+        found = rows.evidence(connection, evidence_id)
+    if found is None:
+        raise InvalidInput(
+            f"evidence_id: {evidence_id} is not in this investigation; import the file first",
+            field="evidence_id",
+            value=evidence_id,
+        )
+    return found
+
+
+def read(root: Path, evidence_id: str) -> tuple[rows.Evidence, bytes]:
+    """A piece of evidence and the bytes of its file, hashed now and equal to the row.
+
+    Raises:
+        InvalidInput: this investigation has no such evidence.
+        RecoveryRequired: the file is not what was imported.
+    """
+    found = find(root, evidence_id)
+    try:
+        return found, lookup.examine_file(root, found, lookup.ORIGINAL_LIMIT_BYTES)
+    except lookup.Incoherent as finding:
+        raise RecoveryRequired(f"{finding}; restore the file before analysing it", evidence_id=evidence_id) from finding
+
+
 def sweep(root: Path) -> list[Path]:
     """Remove what dead imports left: stage files, and copies named by their content that no row names.
 
