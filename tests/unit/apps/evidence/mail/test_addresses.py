@@ -126,12 +126,12 @@ def test_domain_rule(text: str, legal: bool) -> None:
 
 
 def seconds_for(text: str) -> float:
-    started = time.perf_counter()
+    started = time.process_time()
     for read in (addresses.addresses_in, addresses.hosts_in, addresses.ipv4_in, addresses.ipv6_in):
         for _ in read(text):
             pass
     addresses.domain_after_at(text)
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 @pytest.mark.parametrize(
