@@ -41,9 +41,13 @@ def refuse_bad_identity(request_id: str, source: Source, requested_at: str, *, m
     check_uuid("source.evidence_id", source.evidence_id)
     check_sha256("source.sha256", source.sha256)
     check_instant("requested_at", requested_at)
-    if not 0 < source.size_bytes <= max_source_bytes:
+    if source.size_bytes < 1:
+        raise InvalidInput(
+            f"source.size_bytes is {source.size_bytes}, an original has at least 1", field="source.size_bytes"
+        )
+    if source.size_bytes > max_source_bytes:
         raise TooLarge(
-            f"the source has {source.size_bytes} bytes, this analysis publishes sources of 1 to {max_source_bytes}; "
+            f"the source has {source.size_bytes} bytes, this analysis publishes up to {max_source_bytes}; "
             f"analyse this file with another tool",
             size_bytes=source.size_bytes,
             limit_bytes=max_source_bytes,

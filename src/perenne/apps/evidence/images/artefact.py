@@ -35,18 +35,18 @@ ALWAYS_FITS_BYTES = 256 * 1024
 
 
 class _Adapter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    id: str
+    version: str
+    tool_id: str
     tool_version: str
-    id: str = "labfy.adapter.exiftool"
-    version: str = "1"
-    tool_id: str = "exiftool"
-    capability_id: str = CAPABILITY
-    output_contract: str = "labfy.local_tool_result.v1"
+    capability_id: str
+    output_contract: str
 
 
 class _Parameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    mode: str = "read_only_json"
-    groups: str = "G1"
-    numeric_values: bool = True
+    mode: str
+    groups: str
+    numeric_values: bool
 
 
 class _Stdout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,6 +74,9 @@ class _Artefact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     metadata: tuple[Tag, ...]
 
 
+_PARAMETERS = _Parameters("read_only_json", "G1", True)
+
+
 def build(*, request_id: str, source: Source, requested_at: str, reading: Reading) -> Derivative:
     """The derivative of one picture analysis; the same arguments always give the same bytes.
 
@@ -93,8 +96,8 @@ def build(*, request_id: str, source: Source, requested_at: str, reading: Readin
         request_id,
         requested_at,
         source_row(source),
-        _Adapter(reading.tool_version),
-        _Parameters(),
+        _adapter(reading.tool_version),
+        _PARAMETERS,
         _Execution("exited", _stdout_of(reading.stdout)),
         tags,
     )
@@ -111,8 +114,8 @@ def reread(content: bytes, *, request_id: str, source: Source, requested_at: str
     """
     artefact = decoded(content, _Artefact)
     must_agree_with_request(artefact, CONTRACT, request_id=request_id, source=source, requested_at=requested_at)
-    must_agree("adapter", artefact.adapter, _Adapter(artefact.adapter.tool_version))
-    must_agree("parameters", artefact.parameters, _Parameters())
+    must_agree("adapter", artefact.adapter, _adapter(artefact.adapter.tool_version))
+    must_agree("parameters", artefact.parameters, _PARAMETERS)
     must_agree("execution.state", artefact.execution.state, "exited")
     stdout = _kept_answer(artefact.execution.stdout)
     tags = _tags_again(stdout)
@@ -135,6 +138,10 @@ def check(content: bytes, *, request_id: str, source: Source, requested_at: str)
 def _derivative(content: bytes, artefact: _Artefact) -> Derivative:
     tool_id = f"exiftool@{artefact.adapter.tool_version}"
     return Derivative(content, IMAGE_DERIVATIVES, tool_id, metadata.summary_of(artefact.metadata))
+
+
+def _adapter(tool_version: str) -> _Adapter:
+    return _Adapter("labfy.adapter.exiftool", "1", "exiftool", tool_version, CAPABILITY, "labfy.local_tool_result.v1")
 
 
 def _stdout_of(stdout: bytes) -> _Stdout:

@@ -171,6 +171,22 @@ def test_a_finding_never_quotes_the_picture() -> None:
         assert "48.123" not in str(raised.value)
 
 
+def objects_in(value: Any) -> list[dict[str, Any]]:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [value] * isinstance(value, dict) + [found for item in inner for found in objects_in(item)]
+
+
+def test_no_field_may_be_missing() -> None:
+    """An artefact without any one of its fields is refused; no default stands in for it."""
+    names = [(index, name) for index, part in enumerate(objects_in(json.loads(built().content))) for name in part]
+    assert len(names) > 30
+    for index, name in names:
+        content = json.loads(built().content)
+        del objects_in(content)[index][name]
+        with pytest.raises(RecoveryRequired):
+            reread(json.dumps(content).encode())
+
+
 def test_cut_artefacts_are_in_doubt() -> None:
     """An artefact cut at any byte is never taken for whole."""
     content = built().content

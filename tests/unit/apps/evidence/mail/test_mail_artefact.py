@@ -98,6 +98,7 @@ def altered(change: dict[str, Any] | str, value: Any = None) -> bytes:
         ("source.evidence_id", "82000000-0000-4000-8000-0000000000ab"),
         ("source.sha256", "cd" * 32),
         ("source.size_bytes", 781),
+        ("source.size_bytes", "780"),
         ("analyzer.version", "2"),
         ("parameters.scope", "everything"),
         ("parameters.max_observations", 512),
@@ -176,6 +177,22 @@ def test_repeated_or_too_many_observations_are_in_doubt() -> None:
         checked(json.dumps(content).encode())
 
 
+def objects_in(value: Any) -> list[dict[str, Any]]:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [value] * isinstance(value, dict) + [found for item in inner for found in objects_in(item)]
+
+
+def test_no_field_may_be_missing() -> None:
+    """An artefact without any one of its fields is refused; no default stands in for it."""
+    names = [(index, name) for index, part in enumerate(objects_in(json.loads(built().content))) for name in part]
+    assert len(names) > 30
+    for index, name in names:
+        content = json.loads(built().content)
+        del objects_in(content)[index][name]
+        with pytest.raises(RecoveryRequired):
+            checked(json.dumps(content).encode())
+
+
 def test_cut_artefacts_are_in_doubt() -> None:
     """An artefact cut at any byte (a torn write) is never taken for whole."""
     content = built().content
@@ -207,6 +224,7 @@ def test_an_artefact_over_its_bound_is_not_published() -> None:
     [
         ("not-a-uuid", SOURCE, REQUESTED_AT),
         (REQUEST, Source("x", SOURCE.sha256, 1), REQUESTED_AT),
+        (REQUEST, Source(SOURCE.evidence_id, SOURCE.sha256, 0), REQUESTED_AT),
         (REQUEST, Source(SOURCE.evidence_id, "AB" * 32, 1), REQUESTED_AT),
         (REQUEST, SOURCE, "2026-09-26T21:00:00+00:00"),
         (REQUEST, SOURCE, "2026-02-30T21:00:00Z"),
