@@ -202,9 +202,11 @@ class TestThisMachine:
         assert sorted(os.listdir(tmp_path)) == ["file", "link"]
 
     def test_links_are_followed_first(self, tmp_path: Path) -> None:
-        """A link to another file system is judged by where it leads."""
+        """A link to another file system is judged by where it leads, even if nothing stands there yet."""
         (tmp_path / "link").symlink_to("/proc")
+        (tmp_path / "dangling").symlink_to("/proc/not/yet")
         assert judge(tmp_path / "link" / "x").name == "proc"
+        assert judge(tmp_path / "dangling").name == "proc"
         with pytest.raises(UnsafeFilesystem, match=r"proc \(mounted at /proc\)"):
             refuse_unsafe(tmp_path / "link")
 

@@ -103,6 +103,20 @@ def test_file_is_private_and_stays(tmp_path: Path) -> None:
     assert path.stat().st_ino == inode
 
 
+@pytest.mark.parametrize("umask", [0o000, 0o777])
+def test_mode_is_exact(tmp_path: Path, umask: int) -> None:
+    """The file is 0600 whatever the umask, and one that was opened up to others is closed to them again."""
+    before = os.umask(umask)
+    try:
+        taken(tmp_path / "worker.lock").release()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "worker.lock").stat().st_mode) == 0o600
+    (tmp_path / "worker.lock").chmod(0o666)
+    taken(tmp_path / "worker.lock").release()
+    assert stat.S_IMODE((tmp_path / "worker.lock").stat().st_mode) == 0o600
+
+
 def test_text_names_the_holder(tmp_path: Path) -> None:
     """The text of the newest holder replaces the one before, whole; a refused taker leaves it alone."""
     path = tmp_path / "worker.lock"
