@@ -120,13 +120,13 @@ class _Importing:
 
     def take(self, connection: apsw.Connection, path: Path) -> Imported:
         content = self._read(path)
-        format = _recognised(path, content)
+        kind = _recognised(path, content)
         sha256 = places.sha256_of(content)
         known = rows.evidence_of_content(connection, sha256, len(content))
         if known is not None:
             self._require_intact(known)
             return _imported(known, reused=True)
-        evidence = self._evidence(path, content, sha256, format)
+        evidence = self._evidence(path, content, sha256, kind)
         self._copy(evidence, content)
         rows.insert_evidence(connection, evidence)
         return _imported(evidence, reused=False)
@@ -146,17 +146,17 @@ class _Importing:
                 evidence_id=known.id,
             ) from finding
 
-    def _evidence(self, path: Path, content: bytes, sha256: str, format: Format) -> rows.Evidence:
+    def _evidence(self, path: Path, content: bytes, sha256: str, kind: Format) -> rows.Evidence:
         evidence_id = evidence_id_of(self.investigation_id, sha256)
         return rows.Evidence(
             id=evidence_id,
-            type=format.type,
+            type=kind.type,
             # A name that is no UTF-8 is kept readable rather than refused; the bytes are what is evidence.
             original_name=os.fsencode(path.name).decode("utf-8", "backslashreplace"),
-            relative_path=f"{format.folder}/{evidence_id}{format.extension}",
+            relative_path=f"{kind.folder}/{evidence_id}{kind.extension}",
             size_bytes=len(content),
             sha256=sha256,
-            mime_type=format.mime_type,
+            mime_type=kind.mime_type,
             description=None,
             source=None,
             collected_at=self.imported_at,
@@ -190,14 +190,14 @@ def _check_selection(paths: Sequence[Path]) -> None:
 
 
 def _recognised(path: Path, content: bytes) -> Format:
-    format = recognise(path.name, content)
-    if format is None:
+    kind = recognise(path.name, content)
+    if kind is None:
         raise InvalidInput(
             f"{path} begins with {content[:8]!r}, which is neither PNG nor JPEG nor the header of a mail named .eml; "
             "give one of these three",
             path=str(path),
         )
-    return format
+    return kind
 
 
 def _imported(evidence: rows.Evidence, *, reused: bool) -> Imported:
