@@ -17,6 +17,11 @@ from perenne.errors import NotAllowed
 VARIABLE = "PERENNE_CRASH_POINT"
 
 POINTS: tuple[str, ...] = (
+    "create.folder_made",
+    "create.catalogue_made",  # an application's own memory
+    "create.staged",  # the manifest of a new workspace
+    "create.renamed",
+    "create.folder_synced",
     "submit.written",  # rows written, not committed
     "submit.committed",
     "submit.woken",
@@ -53,11 +58,6 @@ POINTS: tuple[str, ...] = (
     "export.staged",
     "export.renamed",
     "export.folder_synced",
-    "create.folder_made",
-    "create.catalogue_made",
-    "create.staged",
-    "create.renamed",
-    "create.folder_synced",
     "import.folder_made",
     "import.leftover_removed",  # a stage file, or a copy that no row names
     "import.staged",
