@@ -119,7 +119,11 @@ _FAMILIES: tuple[tuple[type[apsw.Error], type[EngineError], str], ...] = (
     (apsw.BusyError, StoreBusy, "another connection holds its lock; try again, or end the process that holds it"),
     (apsw.ProtocolError, StoreBusy, "other connections were opening it at the same moment; try again"),
     (apsw.FullError, DiskLow, "free space on its disk, then try again"),
-    (apsw.ReadOnlyError, StoreFailed, "it cannot be written; give write permission, or open it once for writing"),
+    (
+        apsw.ReadOnlyError,
+        StoreFailed,
+        "it may not be written, or lacks -wal and -shm; open it once for writing, with permission",
+    ),
     (
         apsw.CantOpenError,
         StoreFailed,

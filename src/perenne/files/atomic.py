@@ -25,7 +25,7 @@ _CHUNK_BYTES = 1 << 20
 def write(path: Path, data: bytes, *, protocol: str, mode: int = 0o600) -> None:
     """Make `path` hold exactly `data`, durably; a symbolic link at `path` is replaced, not followed.
 
-    Args: protocol: whose crash points are passed: "export", "import" or "publish". mode: exact, whatever the umask.
+    Args: protocol: whose crash points are passed, such as "publish". mode: exact, whatever the umask.
     Raises:
         DiskLow, StoreFailed: nothing changed at `path`, and no stage file is left.
         NotDurable: `path` holds `data`, but its folder could not be synced.
