@@ -86,7 +86,7 @@ def _enter(
         tx.run("insert_dependency", job=job, needs=place)
     if not places:
         return Receipt(wanted.id, change.to, reused=False)
-    settled = moves.settle_blocked(tx, moves.read(tx, job), actor=actor, now=now)
+    settled = moves.settle_blocked(tx, moves.read(tx, job), actor=actor, now=now)[0]
     return Receipt(wanted.id, settled.state, reused=False)
 
 

@@ -71,22 +71,22 @@ class Ledger:
 
         return self._write("claim", work)
 
-    def end(self, token: Token, ended: events.Ended, *, now: int, luck: float, actor: str) -> Job:
-        """Record how the attempt of this token ended; the job as it stands afterwards.
+    def end(self, token: Token, ended: events.Ended, *, now: int, luck: float, actor: str) -> list[Job]:
+        """Record how the attempt of this token ended; the job as it stands afterwards, then whoever ended with it.
 
         Raises: StaleToken: nothing was written.
         """
         return self._write("acknowledge", lambda tx: _end(tx, token, ended, ended.active_ms, now, luck, actor))
 
-    def settle(self, token: Token, found: events.Interrupted, *, now: int, actor: str) -> Job:
-        """Record what recovery found about the attempt of a dead owner; the job as it stands afterwards.
+    def settle(self, token: Token, found: events.Interrupted, *, now: int, actor: str) -> list[Job]:
+        """Record what recovery found about the attempt of a dead owner; answers as `end`.
 
         Raises: StaleToken: someone settled it before; nothing was written.
         """
         return self._write("recover", lambda tx: _end(tx, token, found, 0, now, 0.0, actor))
 
-    def tell(self, job_id: str, event: events.Event, *, now: int, actor: str) -> Job:
-        """Carry out what a person or the engine says about a job: cancel, pause, resume, release, resolve, requeue …
+    def tell(self, job_id: str, event: events.Event, *, now: int, actor: str) -> list[Job]:
+        """Carry out what a person or the engine says about a job: cancel, pause, resume, release …; answers as `end`.
 
         Raises: JobNotFound, NotAllowed, AlreadyFinished, QueueFull (requeue), InvalidInput (no reason).
         """
@@ -173,7 +173,9 @@ def _start(tx: Transaction, job: Job, owner: str, attempt: str, epoch: int, now:
     return Claim(moves.read(tx, job.seq), Token(job.id, attempt, number, epoch))
 
 
-def _end(tx: Transaction, token: Token, event: events.Event, active_ms: int, now: int, luck: float, actor: str) -> Job:
+def _end(
+    tx: Transaction, token: Token, event: events.Event, active_ms: int, now: int, luck: float, actor: str
+) -> list[Job]:
     job = _find(tx, token.job_id)
     if job is None or (job.attempt, job.number) != (token.attempt, token.number):
         raise moves.stale(token.job_id, token, job)
@@ -182,7 +184,7 @@ def _end(tx: Transaction, token: Token, event: events.Event, active_ms: int, now
     return moves.end(tx, job, change, token, active_ms=active_ms, actor=actor, now=now)
 
 
-def _tell(tx: Transaction, job_id: str, event: events.Event, now: int, actor: str) -> Job:
+def _tell(tx: Transaction, job_id: str, event: events.Event, now: int, actor: str) -> list[Job]:
     job = _find(tx, job_id)
     if job is None:
         raise JobNotFound(f"no job {job_id} in this workspace; look with `status`", field="job", value=job_id)
@@ -190,11 +192,11 @@ def _tell(tx: Transaction, job_id: str, event: events.Event, now: int, actor: st
         event = msgspec.structs.replace(event, unmet=job.unmet)
     decided = decide(job, event, now)
     if isinstance(decided, Ask):
-        return _ask(tx, job, type(event).__name__.lower(), decided, now, actor)
+        return [_ask(tx, job, type(event).__name__.lower(), decided, now, actor)]
     moved = moves.move(tx, job, decided, actor=actor, now=now)
     if decided.verb == "requeue":
-        moves.wait_again(tx, moved, actor=actor, now=now)
-    return moves.settle_blocked(tx, moved, actor=actor, now=now)
+        moves.wait_again(tx, moved[0], actor=actor, now=now)
+    return moves.settle_blocked(tx, moved[0], actor=actor, now=now) + moved[1:]
 
 
 def _ask(tx: Transaction, job: Job, verb: str, ask: Ask, now: int, actor: str) -> Job:

@@ -19,8 +19,8 @@ from perenne.store.driver import Transaction
 _GOES_ON = frozenset({JobState.QUEUED, JobState.RETRY_WAIT, JobState.BLOCKED})
 
 
-def move(tx: Transaction, job: Job, change: Change, *, actor: str, now: int) -> Job:
-    """Carry out a change of a job that is not running; the job as it stands afterwards.
+def move(tx: Transaction, job: Job, change: Change, *, actor: str, now: int) -> list[Job]:
+    """Carry out a change of a job that is not running; the job as it stands afterwards, then whoever ended with it.
 
     Raises: QueueFull: a person starts a finished job again, but its queue is full; nothing is written.
     """
@@ -30,17 +30,17 @@ def move(tx: Transaction, job: Job, change: Change, *, actor: str, now: int) -> 
     return _follow(tx, job, change, actor, now)
 
 
-def end(tx: Transaction, job: Job, change: Change, token: Token, *, active_ms: int, actor: str, now: int) -> Job:
-    """Carry out the change that ends the running attempt, under its token; the job as it stands afterwards.
+def end(tx: Transaction, job: Job, change: Change, token: Token, *, active_ms: int, actor: str, now: int) -> list[Job]:
+    """Carry out the change that ends the running attempt, under its token; answers as `move`.
 
     Raises: StaleToken: the row is no longer this attempt's; nothing is written.
     """
     _write_ending(tx, job, change, token, active_ms, now)
     _close_attempt(tx, change, token, active_ms, now)
     ended = _follow(tx, job, change, actor, now)
-    if job.pause_asked and ended.state in _GOES_ON:
+    if job.pause_asked and ended[0].state in _GOES_ON:
         # The attempt ended for another reason before it met the pause; the wish outlives it.
-        return move(tx, ended, _change(ended, events.Pause(), now), actor=actor, now=now)
+        return move(tx, ended[0], _change(ended[0], events.Pause(), now), actor=actor, now=now)
     return ended
 
 
@@ -99,16 +99,15 @@ def queue_full(queue: str, capacity: int) -> QueueFull:
     )
 
 
-def settle_blocked(tx: Transaction, job: Job, *, actor: str, now: int) -> Job:
-    """A BLOCKED job whose dependency ended badly fails, if that is its policy; else it says so."""
+def settle_blocked(tx: Transaction, job: Job, *, actor: str, now: int) -> list[Job]:
+    """A BLOCKED job whose dependency ended badly fails, if that is its policy; else it says so. Answers as `move`."""
     if job.state is not JobState.BLOCKED:
-        return job
+        return [job]
     for dependency, state, waived in tx.all("needs_of_job", job=job.seq):
         if state in FINAL and state != JobState.COMPLETED and not waived:
             settled = _meet_bad_end(tx, job, dependency, actor, now)
-            _free_dependants(tx, settled, actor, now)
-            return settled
-    return job
+            return [settled, *_free_dependants(tx, settled, actor, now)]
+    return [job]
 
 
 def _change(job: Job, event: events.Event, now: int) -> Change:
@@ -204,10 +203,9 @@ def _close_attempt(tx: Transaction, change: Change, token: Token, active_ms: int
     )
 
 
-def _follow(tx: Transaction, job: Job, change: Change, actor: str, now: int) -> Job:
+def _follow(tx: Transaction, job: Job, change: Change, actor: str, now: int) -> list[Job]:
     moved = _record(tx, job, change, actor, now)
-    _free_dependants(tx, moved, actor, now)
-    return moved
+    return [moved, *_free_dependants(tx, moved, actor, now)]
 
 
 def _record(tx: Transaction, job: Job, change: Change, actor: str, now: int) -> Job:
@@ -225,29 +223,35 @@ def read(tx: Transaction, seq: int) -> Job:
     return rows.job(row)
 
 
-def _free_dependants(tx: Transaction, ended: Job, actor: str, now: int) -> None:
-    """Release or fail whoever waited for this job, in the transaction that ends it; who fails thereby ends too."""
+def _free_dependants(tx: Transaction, ended: Job, actor: str, now: int) -> list[Job]:
+    """Release or fail whoever waited for this job, in the transaction that ends it; answers who failed thereby."""
     ends = deque([ended] if ended.is_final else [])
+    also_ended: list[Job] = []
     while ends:
         end_of = ends.popleft()
         for place, waived in tx.all("dependants_of_job", needs=end_of.seq):
             if not waived:
                 freed = _meet_end(tx, place, end_of, actor, now)
-                ends.extend([freed] if freed.is_final else [])
+                if freed is not None:
+                    ends.append(freed)
+                    also_ended.append(freed)
+    return also_ended
 
 
-def _meet_end(tx: Transaction, place: int, ended: Job, actor: str, now: int) -> Job:
+def _meet_end(tx: Transaction, place: int, ended: Job, actor: str, now: int) -> Job | None:
+    """What the end of a dependency does to one job that waits; the job, if it ended thereby."""
     completed = ended.state is JobState.COMPLETED
     if completed:
         tx.run("lower_unmet", job=place)
     waiting = read(tx, place)
     if waiting.state is not JobState.BLOCKED:
-        return waiting
+        return None
     if not completed:
-        return _meet_bad_end(tx, waiting, ended.id, actor, now)
-    if waiting.unmet:
-        return waiting
-    return _step(tx, waiting, events.Release("dependencies_completed"), actor, now)
+        met = _meet_bad_end(tx, waiting, ended.id, actor, now)
+        return met if met.is_final else None
+    if not waiting.unmet:
+        _step(tx, waiting, events.Release("dependencies_completed"), actor, now)
+    return None
 
 
 def _meet_bad_end(tx: Transaction, waiting: Job, dependency: str, actor: str, now: int) -> Job:

@@ -57,9 +57,11 @@ set unfinished = unfinished - 1
 where name = :name
 
 -- name: insert_owner
--- A worker that took its lock. :id, :pid, :boot_id, :started, :now
+-- A worker that took its lock, or works again under it. :id, :pid, :boot_id, :started, :now
 insert into owner (id, pid, boot_id, started, joined_at)
 values (:id, :pid, :boot_id, :started, :now)
+on conflict (id) do update
+set left_at = null
 
 -- name: close_owner
 -- A worker that left, or was proved dead. :id, :now

@@ -1,0 +1,138 @@
+"""A workspace: the folder, the manifest that names it, and where its files lie.
+
+What lives here: names and the manifest. What does not: what stands in the files, and who may open them.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from perenne.errors import InvalidInput, StoreExists, StoreForeign, StoreMissing
+from perenne.files import atomic
+
+MANIFEST = "workspace.toml"
+MANIFEST_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """One folder of work.
+
+    Args: id: UUID, also in the ledger. app: whose jobs these are. specimen: made for trials, crash points may be armed.
+    runtime: where the engine keeps its own files, below the root. allow_filesystems: unsafe ones that are accepted.
+    """
+
+    root: Path
+    id: str
+    name: str
+    app: str
+    specimen: bool = False
+    runtime: str = ".perenne"
+    allow_filesystems: tuple[str, ...] = ()
+
+    @property
+    def manifest(self) -> Path:
+        return self.root / MANIFEST
+
+    @property
+    def own_folder(self) -> Path:
+        return self.root / self.runtime
+
+    @property
+    def ledger(self) -> Path:
+        return self.own_folder / "ledger.sqlite"
+
+    @property
+    def worker_lock(self) -> Path:
+        return self.own_folder / "worker.lock"
+
+    @property
+    def wake_folder(self) -> Path:
+        return self.own_folder / "wake"
+
+    @property
+    def stage_folder(self) -> Path:
+        return self.own_folder / "stage"
+
+    def log_of(self, job_id: str) -> Path:
+        return self.own_folder / "logs" / f"{job_id}.jsonl"
+
+    def make_folders(self) -> None:
+        """Every folder the engine uses, 0700, durable."""
+        for name in ("wake", "stage", "logs"):
+            atomic.make_folder(self.own_folder / name)
+
+    def write_manifest(self) -> None:
+        """The manifest, durable; the last step of making a workspace.
+
+        Raises: StoreExists: there is one already.
+        """
+        refuse_existing(self.root)
+        atomic.write(self.manifest, _manifest_text(self).encode(), protocol="create")
+
+
+def refuse_existing(root: Path) -> None:
+    """Raises: StoreExists: the folder is a workspace. InvalidInput: the path is not a folder."""
+    if root.exists() and not root.is_dir():
+        raise InvalidInput(f"workspace: {root} is not a folder; give a folder, it may be new", field="workspace")
+    if (root / MANIFEST).exists():
+        raise StoreExists(
+            f"workspace: {root} already is one ({MANIFEST}); open it, or choose another folder", path=str(root)
+        )
+
+
+def read(root: Path) -> Workspace:
+    """The workspace in this folder.
+
+    Raises: StoreMissing: no manifest. InvalidInput: not a folder. StoreForeign: the manifest cannot be understood.
+    """
+    root = root.absolute()
+    if root.exists() and not root.is_dir():
+        raise InvalidInput(f"workspace: {root} is not a folder; give the folder of a workspace", field="workspace")
+    if not (root / MANIFEST).is_file():
+        raise StoreMissing(f"workspace: {root} holds no {MANIFEST}; create the workspace first", path=str(root))
+    text = atomic.read_regular(root / MANIFEST, limit_bytes=MANIFEST_BYTES)
+    try:
+        return _parsed(root, tomllib.loads(text.decode()))
+    except (ValueError, TypeError, KeyError) as error:
+        raise StoreForeign(f"{root / MANIFEST}: {error}; restore the manifest from a copy", path=str(root)) from None
+
+
+def _parsed(root: Path, values: dict[str, object]) -> Workspace:
+    known = {"id": str, "name": str, "app": str, "specimen": bool, "runtime": str, "allow_filesystems": list}
+    for key, value in values.items():
+        if key not in known:
+            raise ValueError(f"{key}: unknown; known are {', '.join(known)}")
+        if not isinstance(value, known[key]):
+            raise ValueError(f"{key}: {value!r} is not a {known[key].__name__}")
+    runtime = str(values.get("runtime", ".perenne"))
+    if Path(runtime).is_absolute() or ".." in Path(runtime).parts:
+        raise ValueError(f"runtime: {runtime!r} leaves the workspace")
+    allowed = values.get("allow_filesystems", [])
+    assert isinstance(allowed, list)
+    return Workspace(
+        root=root,
+        id=str(values["id"]),
+        name=str(values["name"]),
+        app=str(values["app"]),
+        specimen=bool(values.get("specimen", False)),
+        runtime=runtime,
+        allow_filesystems=tuple(map(str, allowed)),
+    )
+
+
+def _manifest_text(workspace: Workspace) -> str:
+    """TOML by hand: a JSON string without escapes beyond ASCII's is a TOML string."""
+    values = {
+        "id": workspace.id,
+        "name": workspace.name,
+        "app": workspace.app,
+        "specimen": workspace.specimen,
+        "runtime": workspace.runtime,
+        "allow_filesystems": list(workspace.allow_filesystems),
+    }
+    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
+    return "\n".join(["# A Perenne workspace. Its id also stands in the ledger: do not edit it.", *lines, ""])

@@ -1,0 +1,131 @@
+"""What a handler holds while it runs: its input's identity, its boundaries, and its right to publish.
+
+Every verb here is safe to call from the handler's own thread only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from perenne.core.job import Job, Token
+from perenne.core.publication import Publication
+from perenne.crashpoints import crash_point
+from perenne.errors import InvalidInput, StaleToken, Unwound
+from perenne.files import atomic
+from perenne.runtime.clock import Clock
+from perenne.runtime.joblog import JobLog
+from perenne.runtime.stop import Stop
+from perenne.runtime.wishes import Wishes
+from perenne.store.ledger import Ledger
+
+R = TypeVar("R")
+
+PROGRESS_EVERY_S = 0.1
+
+
+class Context:
+    """One attempt, as its handler sees it."""
+
+    def __init__(
+        self,
+        *,
+        job: Job,
+        token: Token,
+        publication: Publication,
+        wishes: Wishes,
+        ledger: Ledger,
+        clock: Clock,
+        log: JobLog,
+        stage: Path,
+        deadline: float | None,
+    ) -> None:
+        self.job_id = job.id
+        self.attempt = token.number
+        self.publication = publication
+        self.deadline = deadline
+        self.published = False
+        self._token, self._wishes, self._ledger, self._clock, self._log = token, wishes, ledger, clock, log
+        self._stage = stage
+        self._done, self._total = 0, None  # type: int, int | None
+        self._unkept: tuple[int, int | None, str | None] | None = None
+        self._kept_at = float("-inf")
+
+    @property
+    def workspace(self) -> Path:
+        """The root folder of the workspace."""
+        return self.publication.workspace
+
+    @property
+    def stop(self) -> Stop:
+        """The stop request to give to `perenne.tools.run`."""
+        return self._wishes.stop
+
+    @property
+    def stage(self) -> Path:
+        """A private folder of this attempt, made when first asked for, removed when the attempt ends."""
+        atomic.make_folder(self._stage)
+        return self._stage
+
+    def boundary(self) -> None:
+        """A point where the attempt may end: for cancel, a limit, a stopping worker or a pause.
+
+        Raises: Cancelled, Unwound: let them pass.
+        """
+        self._wishes.meet()
+
+    def progress(self, done: int, total: int | None = None, message: str | None = None) -> None:
+        """Show how far the work is; for people, never used to resume. Kept at most ten times a second.
+
+        Raises: InvalidInput: done is below its last value or above the total. StaleToken: the right is lost.
+        """
+        total = self._total if total is None else total
+        if done < self._done or (total is not None and done > total):
+            raise InvalidInput(
+                f"progress: done {done} of {total}, it was {self._done}; it may only grow, up to the total",
+                field="done",
+            )
+        self._done, self._total = done, total
+        self._unkept = (done, total, message)
+        if self._clock.monotonic() - self._kept_at >= PROGRESS_EVERY_S:
+            self.keep_progress()
+
+    def keep_progress(self) -> None:
+        """Write the newest progress, if it is not in the ledger yet."""
+        if self._unkept is None:
+            return
+        done, total, message = self._unkept
+        self._unkept, self._kept_at = None, self._clock.monotonic()
+        self._ledger.progress(self._token, done, total, message, now=self._clock.now())
+
+    def may_publish(self) -> None:
+        """Ask the ledger whether this attempt still holds its right, and whether it should end instead.
+
+        Raises: Unwound: the right is lost, or a wish is to be met. Cancelled.
+        """
+        try:
+            cancel, _ = self._ledger.check(self._token)
+        except StaleToken:
+            self._wishes.ask("stale")
+            raise Unwound("stale") from None
+        if cancel:
+            self._wishes.ask("cancel")
+        self.boundary()
+
+    def publish(self, write: Callable[[Publication], R]) -> R:
+        """Call `write` with the identity fixed at submit, once it is proved that this attempt may still publish.
+
+        Args: write: makes the final publication visible in the application's own store; twice must be once.
+        Raises: Unwound, Cancelled, and whatever `write` raises.
+        Guarantees: if the process dies after `write` was durable, the job is found published and does not run again.
+        """
+        self.may_publish()
+        crash_point("publish.begun")
+        answer = write(self.publication)
+        self.published = True
+        return answer
+
+    def log(self, message: str, *, level: str = "info", **fields: Any) -> None:
+        """One line in the job's log, at most 1 MiB an attempt."""
+        self._log.write(level, message, **fields)

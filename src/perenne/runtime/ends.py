@@ -1,0 +1,58 @@
+"""Tells who listens in this process that a job ended: after it is durable, outside every lock, once.
+
+What does not live here: durable notices (`store.notices`), wake-ups of other processes (`wake`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import count
+
+from perenne.core.job import Job
+
+Listener = Callable[[Job], None]
+
+
+class Ends:
+    """The listeners of this process, and the endings that are being told right now."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._listeners: list[Listener] = []
+        self._report = report
+        self._tickets = count()
+        self._open: set[int] = set()
+        self._changed = threading.Condition()
+
+    def add(self, listener: Listener) -> None:
+        """Call the listener with each job whose end this process writes from now on."""
+        self._listeners.append(listener)
+
+    @contextmanager
+    def ending(self) -> Iterator[Callable[[Iterable[Job]], None]]:
+        """Around the write of an end; the value given is called with the jobs that ended, once they are durable."""
+        with self._changed:
+            ticket = next(self._tickets)
+            self._open.add(ticket)
+        try:
+            yield self._tell
+        finally:
+            with self._changed:
+                self._open.discard(ticket)
+                self._changed.notify_all()
+
+    def settle(self, timeout_s: float | None = None) -> bool:
+        """Wait until every ending that is being told now has been told; false when the time is over."""
+        with self._changed:
+            now_open = set(self._open)
+            return self._changed.wait_for(lambda: not now_open & self._open, timeout_s)
+
+    def _tell(self, jobs: Iterable[Job]) -> None:
+        for job in jobs:
+            for listener in tuple(self._listeners):
+                try:
+                    listener(job)
+                except Exception as error:
+                    # A listener's fault is its own; the end stands and the others hear of it.
+                    self._report(f"listener of the end of job {job.id} failed: {type(error).__name__}: {error}")

@@ -1,0 +1,281 @@
+"""The engine of one open workspace: submit, steer, look, wait, work.
+
+What does not live here: opening (`wiring`), rules (`core`), rows (`store`), and how an attempt runs (`executor`).
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from perenne.app import App
+from perenne.core import events, identity
+from perenne.core.job import Attempt, HistoryLine, Job, OnDependency, Queue, Receipt, Submission
+from perenne.core.kind import Kind
+from perenne.core.states import JobState
+from perenne.crashpoints import crash_point
+from perenne.errors import InvalidInput, NotAllowed
+from perenne.files.lock import Lock
+from perenne.files.workspace import Workspace
+from perenne.runtime import wake
+from perenne.runtime.clock import Clock
+from perenne.runtime.ends import Ends
+from perenne.runtime.executor import Executor
+from perenne.runtime.joblog import JobLog
+from perenne.runtime.luck import Luck
+from perenne.runtime.recovery import Recovery
+from perenne.runtime.worker import Report, Worker
+from perenne.store.driver import Driver
+from perenne.store.ledger import Ledger
+from perenne.store.notices import Notice, Notices
+from perenne.store.owners import Owner, Owners
+from perenne.store.reader import Controls, Reader
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A worker's place: who it is, and the lock that proves it lives."""
+
+    owner: Owner
+    lock: Lock
+
+
+class Engine:
+    """One open workspace. Close it, or use it in a `with`."""
+
+    def __init__(
+        self, workspace: Workspace, app: App, driver: Driver, clock: Clock, luck: Luck, holding: Holding | None
+    ) -> None:
+        self.workspace, self.app = workspace, app
+        self._driver, self._clock, self._luck, self._holding = driver, clock, luck, holding
+        self._ledger, self._reader = Ledger(driver), Reader(driver)
+        self._notices, self._owners = Notices(driver), Owners(driver)
+        self._log = JobLog(workspace.own_folder / "logs" / "engine.jsonl", 0, clock)
+        self._ends = Ends(lambda text: self._log.write("error", text))
+        self._actor = f"person:{_user()}"
+
+    def submit(
+        self,
+        kind: Kind | str,
+        input: object,
+        *,
+        job_id: str | None = None,
+        key: str | None = None,
+        unique_key: str | None = None,
+        queue: str | None = None,
+        priority: int = 0,
+        depends_on: Sequence[str] = (),
+        on_dependency: str = "block",
+        max_attempts: int | None = None,
+        ids: Mapping[str, str] | None = None,
+        requested_at: int | None = None,
+    ) -> Receipt:
+        """Store a job durably and wake an idle worker; the same key and content again gives the same job.
+
+        Args: kind: or its name (newest version). input: fits the kind's input type. unique_key: at most one unfinished
+        job has it. ids: for publications whose ids the application fixes itself. requested_at: UTC microseconds.
+        Raises: UnknownKind, InvalidInput, TooLarge, QueueFull, DuplicateJob, JobNotFound, DependencyCycle; the call
+        then changed nothing.
+        Guarantees: the job survives kill -9 and power loss once this returned.
+        """
+        kind = self.app.kind(kind) if isinstance(kind, str) else self.app.kind(kind.name, kind.version)
+        now = self._clock.now()
+        id = job_id or identity.job_id(now, self._luck.bytes(10))
+        wanted = Submission(
+            id=id,
+            kind=kind.name,
+            version=kind.version,
+            input=kind.encode_input(input),
+            queue=queue or kind.queue,
+            key=key,
+            unique_key=unique_key,
+            priority=priority,
+            dependencies=tuple(depends_on),
+            on_dependency=_policy(on_dependency),
+            max_attempts=kind.max_attempts if max_attempts is None else max_attempts,
+            publications=_ids(kind, id, ids),
+            requested_at=now if requested_at is None else requested_at,
+            active_limit_ms=None if kind.active_limit_s is None else int(kind.active_limit_s * 1000),
+        )
+        receipt = self._ledger.submit(wanted, now=now, actor=self._actor)
+        self._ring()
+        crash_point("submit.woken")
+        return receipt
+
+    def cancel(self, job_id: str, reason: str = "cancel_requested") -> Job:
+        """Cancel a waiting job at once; ask a running one to end at its next boundary and stop its tool.
+
+        Raises: JobNotFound, AlreadyFinished, NotAllowed.
+        """
+        return self._tell(job_id, events.Cancel(reason))
+
+    def pause(self, job_id: str | None = None, *, queue: str | None = None) -> Job | None:
+        """Pause a job, a queue (no new claims), or the whole workspace (neither given)."""
+        return self._steer("pause", job_id, queue, events.Pause())
+
+    def resume(self, job_id: str | None = None, *, queue: str | None = None) -> Job | None:
+        """Let a job go on, or clear both pause and stop of a queue or of the workspace; starts no worker."""
+        return self._steer("resume", job_id, queue, events.Resume())
+
+    def stop(self, *, queue: str | None = None) -> None:
+        """No new start; workers drain to their next boundary and, without a queue named, end."""
+        self._steer("stop", None, queue, events.Pause())
+
+    def release(self, job_id: str, reason: str) -> Job:
+        """Let a BLOCKED job go on without what blocks it; the reason stays in the history."""
+        return self._tell(job_id, events.Release(reason))
+
+    def requeue(self, job_id: str, reason: str) -> Job:
+        """Start a FAILED, CANCELLED or DEAD job again, its spent attempts forgotten; the reason stays."""
+        return self._tell(job_id, events.Requeue(reason))
+
+    def resolve(self, job_id: str, to: JobState, reason: str) -> Job:
+        """Settle a job in doubt as COMPLETED, QUEUED or FAILED; the reason stays in the history."""
+        return self._tell(job_id, events.Resolve(JobState(to), reason))
+
+    def job(self, job_id: str) -> Job:
+        """Raises: JobNotFound."""
+        return self._reader.job(job_id)
+
+    def jobs(self, *, state: JobState | None = None, after: int = 0, limit: int = 1000) -> list[Job]:
+        """Jobs in the order of submission, from the one after place `after`."""
+        return self._reader.jobs(state=state, after=after, limit=limit)
+
+    def attempts(self, job_id: str) -> list[Attempt]:
+        return self._reader.attempts(job_id)
+
+    def history(self, *, job_id: str | None = None, after: int = 0, limit: int = 1000) -> list[HistoryLine]:
+        """Every change with its reason, time and actor, oldest first."""
+        return self._reader.history(job_id=job_id, after=after, limit=limit)
+
+    def counts(self) -> dict[JobState, int]:
+        return self._reader.counts()
+
+    def queues(self) -> list[Queue]:
+        return self._reader.queues()
+
+    def controls(self) -> Controls:
+        return self._reader.controls()
+
+    def revision(self) -> int:
+        """Grows with every change."""
+        return self._reader.revision()
+
+    def on_end(self, listener: Callable[[Job], None]) -> None:
+        """Call `listener` with each job whose end this process writes, once, after it is durable."""
+        self._ends.add(listener)
+
+    def listen(self, name: str) -> None:
+        """Keep a notice of every end from now on, for `deliver` under this name."""
+        self._notices.register(name, now=self._clock.now())
+
+    def deliver(self, name: str, receive: Callable[[Notice], None], limit: int = 1000) -> int:
+        """Hand over what is not acknowledged yet, oldest first; a notice is acknowledged once `receive` returned.
+
+        Guarantees: a notice that `receive` did not return from is delivered again, under the same id.
+        """
+        pending = self._notices.pending(name, limit)
+        for notice in pending:
+            receive(notice)
+            self._notices.acknowledge(notice)
+        return len(pending)
+
+    def wait(self, job_id: str, timeout_s: float | None = None) -> Job:
+        """The job once it has ended and the listeners of this process returned; or as it stands when time is over."""
+        deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
+        with wake.Bell(self.workspace.wake_folder) as bell:
+            while True:
+                job = self._reader.job(job_id)
+                left_s = None if deadline is None else max(deadline - self._clock.monotonic(), 0.0)
+                if job.is_final:
+                    self._ends.settle(left_s)
+                    return job
+                if left_s == 0.0:
+                    return job
+                bell.wait(left_s)
+
+    def worker(self, *, slots: int = 1) -> Worker:
+        """The worker of this process.
+
+        Raises: NotAllowed: the workspace was not opened for work. InvalidInput: slots.
+        """
+        if self._holding is None:
+            raise NotAllowed("worker: this workspace was opened without the worker's lock; open it with access='work'")
+        if not 1 <= slots <= 1024:
+            raise InvalidInput(
+                f"slots: {slots}, the limit is 1 to 1024; give a number in it", field="slots", value=slots
+            )
+        actor = f"worker:{self._holding.owner.id}"
+        self._ends.add(lambda job: self._ring())
+        executor = Executor(self.workspace, self.app, self._ledger, self._ends, self._clock, self._luck, actor)
+        parts = (self.workspace, self.app, self._ledger, self._reader, self._owners, self._ends, self._clock)
+        return Worker(executor, Recovery(*parts, actor), self._reader, self._holding.owner, slots=slots)
+
+    def work(self, *, slots: int = 1, stay: bool = False) -> Report:
+        """Recover what a dead worker left, then run jobs until nothing is due (stay: until told to stop)."""
+        return self.worker(slots=slots).run(stay=stay)
+
+    def close(self) -> None:
+        """Let go of the ledger, then of the worker's lock."""
+        self._driver.close()
+        if self._holding is not None:
+            self._holding.lock.release()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _tell(self, job_id: str, event: events.Event) -> Job:
+        with self._ends.ending() as tell:
+            jobs = self._ledger.tell(job_id, event, now=self._clock.now(), actor=self._actor)
+            tell(job for job in jobs if job.is_final)
+        self._ring()
+        return jobs[0]
+
+    def _steer(self, verb: Any, job_id: str | None, queue: str | None, event: events.Event) -> Job | None:
+        if job_id is not None and queue is not None:
+            raise InvalidInput(f"{verb}: a job and a queue are given; give one of them", field="queue")
+        if job_id is not None:
+            return self._tell(job_id, event)
+        self._ledger.control(verb, queue, now=self._clock.now(), actor=self._actor)
+        self._ring()
+        return None
+
+    def _ring(self) -> None:
+        wake.ring_all(self.workspace.wake_folder)
+
+
+def _policy(value: str) -> OnDependency:
+    try:
+        return OnDependency(value)
+    except ValueError:
+        known = ", ".join(OnDependency)
+        raise InvalidInput(
+            f"on_dependency: {value!r}; give one of {known}", field="on_dependency", value=value
+        ) from None
+
+
+def _ids(kind: Kind, job: str, given: Mapping[str, str] | None) -> str:
+    """The ids of everything the job will ever publish."""
+    names = set(given or ()) ^ set(kind.publications)
+    if given is not None and names:
+        raise InvalidInput(f"ids of {kind}: {sorted(given)}; give exactly {sorted(kind.publications)}", field="ids")
+    ids = given or {name: identity.publication_id(job, name) for name in kind.publications}
+    return msgspec.json.encode({name: identity.check_uuid(f"ids.{name}", id) for name, id in ids.items()}).decode()
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())

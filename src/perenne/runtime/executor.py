@@ -1,0 +1,180 @@
+"""Runs one attempt: looks before it calls, calls the handler, looks again where it must, and acknowledges.
+
+What does not live here: what an ending means for the job (`core.decide`), and claiming (`worker`).
+"""
+
+from __future__ import annotations
+
+import shutil
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from perenne.app import App
+from perenne.core import answers, events, limits
+from perenne.core.job import Job
+from perenne.core.kind import Kind
+from perenne.core.publication import Publication, Published
+from perenne.crashpoints import crash_point
+from perenne.errors import Cancelled, DiskLow, EngineError, InvalidInput, StaleToken, StoreBusy, TooLarge, Unwound
+from perenne.files.workspace import Workspace
+from perenne.runtime import lookup
+from perenne.runtime.clock import Clock
+from perenne.runtime.context import Context
+from perenne.runtime.ends import Ends
+from perenne.runtime.joblog import JobLog
+from perenne.runtime.luck import Luck
+from perenne.runtime.wishes import Wishes
+from perenne.store.ledger import Claim, Ledger
+
+PATIENCE_S = 1.0
+
+
+@dataclass(frozen=True)
+class Executor:
+    """What every attempt of a worker shares."""
+
+    workspace: Workspace
+    app: App
+    ledger: Ledger
+    ends: Ends
+    clock: Clock
+    luck: Luck
+    actor: str
+
+    def run(self, claim: Claim, wishes: Wishes) -> None:
+        """Run the claimed attempt to its acknowledged end; a stale end is dropped, loudly.
+
+        Raises: StorageError: the end could not be recorded; the attempt is left to recovery.
+        """
+        log = JobLog(self.workspace.log_of(claim.job.id), claim.token.number, self.clock)
+        started = self.clock.monotonic()
+        try:
+            answer, published = self._perform(claim, wishes, log)
+        finally:
+            shutil.rmtree(self._stage_of(claim), ignore_errors=True)
+        ended = events.Ended(
+            answer=answer,
+            published=published,
+            active_ms=int((self.clock.monotonic() - started) * 1000),
+            limit_used=wishes.asked("limit"),
+        )
+        self._acknowledge(claim, ended, wishes, log)
+
+    def _perform(self, claim: Claim, wishes: Wishes, log: JobLog) -> tuple[events.Answer, Published]:
+        kind = self.app.kind(claim.job.kind, claim.job.version)
+        try:
+            publication = lookup.identity_of(claim.job, kind, self.workspace.root)
+        except InvalidInput as error:
+            return _failure(kind, error, log), Published.absent()
+        published = lookup.look(kind, publication)
+        crash_point("run.looked_up")
+        if published.state != "absent":
+            return events.NotCalled(), published
+        sentence = kind.missing() if kind.missing else None
+        if sentence:
+            return events.Missing(sentence), published
+        context = self._context(claim, publication, wishes, log)
+        answer = _call(kind, context, publication, wishes, log)
+        crash_point("run.executed")
+        return _look_after(kind, context, publication, answer)
+
+    def _context(self, claim: Claim, publication: Publication, wishes: Wishes, log: JobLog) -> Context:
+        left_ms = None if claim.job.active_limit_ms is None else claim.job.active_limit_ms - claim.job.active_ms
+        return Context(
+            job=claim.job,
+            token=claim.token,
+            publication=publication,
+            wishes=wishes,
+            ledger=self.ledger,
+            clock=self.clock,
+            log=log,
+            stage=self._stage_of(claim),
+            deadline=None if left_ms is None else self.clock.monotonic() + left_ms / 1000,
+        )
+
+    def _stage_of(self, claim: Claim) -> Path:
+        return self.workspace.stage_folder / claim.token.attempt
+
+    def _acknowledge(self, claim: Claim, ended: events.Ended, wishes: Wishes, log: JobLog) -> None:
+        crash_point("acknowledge.begun")
+        with self.ends.ending() as tell:
+            try:
+                settled = self._end(claim, ended, wishes, log)
+            except StaleToken as late:
+                log.write("warning", "stale_report_dropped", error=str(late))
+                return
+            log.write("info", "ended", state=settled[0].state, reason=settled[0].reason)
+            tell(job for job in settled if job.is_final)
+        crash_point("acknowledge.told")
+
+    def _end(self, claim: Claim, ended: events.Ended, wishes: Wishes, log: JobLog) -> list[Job]:
+        """Record the end; a full disk or a busy store is waited for, until the worker is told to stop hard."""
+        while True:
+            try:
+                return self.ledger.end(
+                    claim.token, ended, now=self.clock.now(), luck=self.luck.fraction(), actor=self.actor
+                )
+            except (StoreBusy, DiskLow) as error:
+                log.write("warning", "acknowledgement_waits", error=str(error))
+                if wishes.give_up.wait(PATIENCE_S):
+                    raise
+
+
+def _call(kind: Kind, context: Context, publication: Publication, wishes: Wishes, log: JobLog) -> events.Answer:
+    try:
+        context.boundary()
+        value = kind.handler(context, publication.input)
+        context.keep_progress()
+        return _answer(kind, value, log)
+    except (Cancelled, Unwound):
+        return events.Stopped(wishes.first or "suspend")
+    except BaseException as error:
+        # A handler may raise anything, and its tool may have been stopped under it; neither ends the worker.
+        if wishes.stop.asked:
+            return events.Stopped(wishes.first or "suspend")
+        return _failure(kind, error, log)
+
+
+def _answer(kind: Kind, value: object, log: JobLog) -> events.Answer:
+    match value:
+        case answers.Snooze(seconds, reason):
+            return events.Snoozed(seconds, reason)
+        case answers.GiveUp(reason):
+            return events.GaveUp(reason)
+        case answers.Doubt(finding):
+            return events.Doubted(finding)
+    try:
+        encoded = None if value is None else msgspec.json.encode(value)
+        limits.check_size("result", len(encoded or b""), limits.RESULT_BYTES, "store it and return where it is")
+        return events.Returned(encoded)
+    except (TypeError, ValueError, RecursionError, TooLarge) as error:
+        # Running again would give the same value: one run is enough to know.
+        log.write("error", "result_refused", error=str(error))
+        return events.Raised(f"result: {error}", retryable=False, backoff=kind.backoff)
+
+
+def _failure(kind: Kind, error: BaseException, log: JobLog) -> events.Raised:
+    log.write("error", "handler_failed", traceback="".join(traceback.format_exception(error)))
+    said = error.code if isinstance(error, EngineError) else type(error).__name__
+    retryable = isinstance(error, Exception) and not isinstance(error, InvalidInput) and kind.retries(error)
+    return events.Raised(limits.clip(f"{said}: {error}"), retryable=retryable, backoff=kind.backoff)
+
+
+def _look_after(
+    kind: Kind, context: Context, publication: Publication, answer: events.Answer
+) -> tuple[events.Answer, Published]:
+    """What is published once the handler is done. A plain return after `publish` needs no second look."""
+    if kind.lookup is None:
+        return answer, Published.absent()
+    if context.published and isinstance(answer, events.Returned):
+        return answer, Published.coherent()
+    published = lookup.look(kind, publication)
+    if published.state == "absent":
+        published = lookup.clean(kind, publication)
+    if published.state == "absent" and isinstance(answer, events.Returned):
+        unpublished = f"the handler of {kind} returned without its final publication"
+        return events.Raised(unpublished, retryable=False, backoff=kind.backoff), published
+    return answer, published

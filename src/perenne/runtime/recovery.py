@@ -1,0 +1,91 @@
+"""Settles what a dead owner left: each running attempt by what is published, then its leftovers.
+
+Called by the holder of the lock whose taking proved the death, before anything is claimed. Killed at any point and
+called again it ends in the same place.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from perenne.app import App
+from perenne.core import events
+from perenne.core.job import Attempt, Job, Token
+from perenne.core.publication import Published
+from perenne.crashpoints import crash_point
+from perenne.errors import InvalidInput, StaleToken
+from perenne.files.workspace import Workspace
+from perenne.runtime import lookup, wake
+from perenne.runtime.clock import Clock
+from perenne.runtime.ends import Ends
+from perenne.store.ledger import Ledger
+from perenne.store.owners import Owners
+from perenne.store.reader import Reader
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """Everything that settling needs."""
+
+    workspace: Workspace
+    app: App
+    ledger: Ledger
+    reader: Reader
+    owners: Owners
+    ends: Ends
+    clock: Clock
+    actor: str
+
+    def settle_dead(self) -> list[Job]:
+        """Settle every attempt that is still running: we hold the lock of the one worker, so all their owners are dead."""
+        epoch = self.owners.epoch()
+        settled = [job for attempt in self.owners.running() for job in self._settle(attempt, epoch)]
+        for owner in self.owners.present():
+            self.owners.leave(owner, now=self.clock.now())
+        wake.remove_dead(self.workspace.wake_folder)
+        self._remove_stages()
+        return settled
+
+    def _settle(self, attempt: Attempt, epoch: int) -> list[Job]:
+        published = self._find(self.reader.job(attempt.job_id))
+        crash_point("recover.looked_up")
+        # The epoch of the store, not of the attempt: recovery speaks for the store as it is now.
+        token = Token(attempt.job_id, attempt.id, attempt.number, epoch)
+        with self.ends.ending() as tell:
+            try:
+                jobs = self.ledger.settle(token, events.Interrupted(published), now=self.clock.now(), actor=self.actor)
+            except StaleToken:
+                return []
+            tell(job for job in jobs if job.is_final)
+        return jobs[:1]
+
+    def _find(self, job: Job) -> Published:
+        """What is published for a job, after its leftovers were adopted or removed."""
+        if not self.app.knows(job.kind, job.version):
+            return _unknown(job)
+        kind = self.app.kind(job.kind, job.version)
+        try:
+            publication = lookup.identity_of(job, kind, self.workspace.root)
+        except InvalidInput as error:
+            return Published("unknown", f"its input cannot be read any more: {error}")
+        published = lookup.look(kind, publication)
+        return lookup.clean(kind, publication) if published.state == "absent" else published
+
+    def _remove_stages(self) -> None:
+        """Private folders of attempts that are over; one file at a time, so that a crash leaves less, never more."""
+        for folder, _, names in os.walk(self.workspace.stage_folder, topdown=False):
+            for name in names:
+                os.unlink(os.path.join(folder, name))
+                crash_point("recover.leftover_removed")
+            if folder != str(self.workspace.stage_folder):
+                os.rmdir(folder)
+
+
+def _unknown(job: Job) -> Published:
+    """A kind that this program does not know: back to the queue, where only who knows it takes it and looks first."""
+    if job.attempts_left > 0 and not job.cancel_asked and not job.pause_asked:
+        return Published.absent()
+    return Published(
+        "unknown", f"kind {job.kind}@{job.version} is not known here, so nobody could look what is published"
+    )

@@ -1,0 +1,99 @@
+"""Wakes whoever waits: one named pipe a waiting process, in the workspace's wake folder; nothing polls.
+
+A byte says only "look again"; the ledger says what happened. A lost wake-up of a dead process is no loss.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import select
+import uuid
+from pathlib import Path
+from types import TracebackType
+
+
+class Bell:
+    """The pipe of one waiting process.
+
+    Guarantees: a pipe that can be seen in the folder has a reader, or its process is dead.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        name = uuid.uuid4().hex
+        hidden, self.path = folder / f".{name}", folder / name
+        os.mkfifo(hidden, 0o600)
+        # Open for both ends, so that the pipe never reports an end; under its real name only once it has a reader.
+        self._descriptor = os.open(hidden, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        os.rename(hidden, self.path)
+
+    def fileno(self) -> int:
+        """A descriptor that is readable once the bell was rung."""
+        return self._descriptor
+
+    def ring(self) -> None:
+        """Ring one's own bell; safe in a signal handler."""
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._descriptor, b"!")
+
+    def wait(self, timeout_s: float | None) -> bool:
+        """Sleep until rung or until the time is over; true when rung. Many rings are heard as one."""
+        readable, _, _ = select.select([self._descriptor], [], [], timeout_s)
+        if readable:
+            with contextlib.suppress(BlockingIOError):
+                while len(os.read(self._descriptor, 4096)) == 4096:
+                    pass
+        return bool(readable)
+
+    def close(self) -> None:
+        self.path.unlink(missing_ok=True)
+        os.close(self._descriptor)
+
+    def __enter__(self) -> Bell:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def ring_all(folder: Path) -> int:
+    """Ring every bell in the folder; how many heard it. Never waits, never fails because of a dead process."""
+    heard = 0
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+        heard = sum(_ring(entry.path) for entry in entries if not entry.name.startswith("."))
+    return heard
+
+
+def remove_dead(folder: Path) -> None:
+    """Remove the pipes of dead processes; for the holder of the worker's lock."""
+    for entry in list(os.scandir(folder)):
+        if not entry.name.startswith(".") and _is_dead(entry.path):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(entry.path)
+
+
+def _ring(path: str) -> bool:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        os.write(descriptor, b"!")
+    except BlockingIOError:
+        pass  # its pipe is full of rings already
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _is_dead(path: str) -> bool:
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW))
+    except OSError as error:
+        return error.errno == errno.ENXIO
+    return False

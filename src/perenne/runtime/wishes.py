@@ -1,0 +1,54 @@
+"""What is asked of one running attempt, from any thread: to end for cancel, limit, quota, suspend or pause.
+
+A wish is met at the next boundary. Hard wishes also stop the tool that the attempt runs, at once.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from perenne.errors import Cancelled, Unwound
+from perenne.runtime.stop import Stop
+
+# E-S2's order: who comes first decides how the attempt ends.
+ORDER = ("stale", "cancel", "limit", "quota", "suspend", "pause")
+HARD = frozenset({"stale", "cancel", "limit"})
+
+
+class Wishes:
+    """The wishes of one attempt, and the stop request that its tools wait on."""
+
+    def __init__(self) -> None:
+        self.stop = Stop()
+        self.give_up = threading.Event()  # the worker ends now, acknowledged or not
+        self._asked: set[str] = set()
+        self._lock = threading.Lock()
+
+    def ask(self, why: str, *, hard: bool = False) -> None:
+        """Ask for one of `ORDER`; hard: do not wait for the boundary where a tool is running."""
+        with self._lock:
+            self._asked.add(why)
+        if hard or why in HARD:
+            self.stop.ask(why)
+
+    def take_back(self, why: str) -> None:
+        """A pause that was resumed before it was met."""
+        with self._lock:
+            self._asked.discard(why)
+
+    def asked(self, why: str) -> bool:
+        return why in self._asked
+
+    @property
+    def first(self) -> str | None:
+        """The wish that counts, or None."""
+        with self._lock:
+            return next((why for why in ORDER if why in self._asked), None)
+
+    def meet(self) -> None:
+        """Raises: Cancelled, Unwound: something is asked; the frame must end."""
+        why = self.first
+        if why == "cancel":
+            raise Cancelled(why)
+        if why is not None:
+            raise Unwound(why)

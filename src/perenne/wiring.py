@@ -1,0 +1,73 @@
+"""The one place where parts are plugged together: a folder and an application become an engine."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import Literal
+
+from perenne import crashpoints
+from perenne.app import App
+from perenne.errors import StoreForeign
+from perenne.files import workspace as folder
+from perenne.files.workspace import Workspace
+from perenne.runtime import clock, luck, owner
+from perenne.runtime.engine import Engine, Holding
+from perenne.store.ledger import Ledger
+
+Access = Literal["read", "write", "work"]
+
+
+def create(root: Path | str, app: App, *, name: str, id: str | None = None, specimen: bool = False) -> Workspace:
+    """Make a folder a workspace of this app: folders, ledger, and at last the manifest.
+
+    Raises: StoreExists, UnsafeFilesystem, InvalidInput, StoreFailed.
+    """
+    from perenne.store.sqlite import driver
+
+    root = Path(root).absolute()
+    folder.refuse_existing(root)
+    made = Workspace(root, id or str(uuid.uuid4()), name, app.name, specimen, app.runtime)
+    made.make_folders()
+    now = clock.SYSTEM.now()
+    driver.create(made.ledger, workspace=made.id, now=now)
+    opened = driver.SQLiteDriver(made.ledger, workspace=made.id)
+    try:
+        for queue, capacity in app.queues.items():
+            Ledger(opened).add_queue(queue, capacity)
+    finally:
+        opened.close()
+    made.write_manifest()
+    return made
+
+
+def open(root: Path | str, app: App, *, access: Access = "write", clock: clock.Clock = clock.SYSTEM) -> Engine:
+    """Open a workspace: to read, to submit and steer, or to work, which only one process may at a time.
+
+    Raises: StoreMissing, StoreForeign, SchemaTooNew, SchemaTooOld, UnsafeFilesystem, WorkerAlreadyRuns, NotAllowed.
+    Guarantees: for work the lock is taken before the store is opened or migrated; nothing is repaired for reading.
+    """
+    from perenne.store.sqlite.driver import SQLiteDriver
+
+    found = folder.read(Path(root))
+    if found.app != app.name:
+        raise StoreForeign(
+            f"workspace {found.root}: belongs to app {found.app!r}, not {app.name!r}; use its own command"
+        )
+    if access != "read":
+        crashpoints.arm(os.environ, specimen=found.specimen)
+    holding = Holding(*owner.take(found.worker_lock)) if access == "work" else None
+    try:
+        driver = SQLiteDriver(
+            found.ledger,
+            workspace=found.id,
+            mode="read" if access == "read" else "write",
+            may_migrate=access == "work",
+            allowed=found.allow_filesystems,
+        )
+    except BaseException:
+        if holding is not None:
+            holding.lock.release()
+        raise
+    return Engine(found, app, driver, clock, luck.SYSTEM, holding)
