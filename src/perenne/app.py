@@ -15,6 +15,7 @@ class App:
     """A name and the kinds of work it does.
 
     Args: queues: bound of each queue, in unfinished jobs. runtime: where its workspaces keep the engine's files.
+    one_worker: a second worker process of the same workspace is refused.
     commands: `module:name` of the click group it adds to the command line; loaded only when used.
     """
 
@@ -22,6 +23,7 @@ class App:
     kinds: Sequence[Kind] = ()
     queues: dict[str, int] = field(default_factory=lambda: {"default": limits.QUEUE_CAPACITY})
     runtime: str = ".perenne"
+    one_worker: bool = False
     commands: str | None = None
 
     def __post_init__(self) -> None:

@@ -52,6 +52,8 @@ POINTS: tuple[str, ...] = (
     "recover.looked_up",
     "recover.leftover_removed",
     "recover.folder_synced",
+    "recover.owner_left",
+    "recover.lock_removed",
     "recover.written",
     "recover.committed",
     "export.leftover_removed",

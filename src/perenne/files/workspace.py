@@ -50,6 +50,13 @@ class Workspace:
         return self.own_folder / "worker.lock"
 
     @property
+    def owners_folder(self) -> Path:
+        return self.own_folder / "owners"
+
+    def lock_of(self, owner_id: str) -> Path:
+        return self.owners_folder / f"{owner_id}.lock"
+
+    @property
     def wake_folder(self) -> Path:
         return self.own_folder / "wake"
 
@@ -62,7 +69,7 @@ class Workspace:
 
     def make_folders(self) -> None:
         """Every folder the engine uses, 0700, durable."""
-        for name in ("wake", "stage", "logs"):
+        for name in ("owners", "wake", "stage", "logs"):
             atomic.make_folder(self.own_folder / name)
 
     def write_manifest(self) -> None:

@@ -1,7 +1,7 @@
 """Settles what a dead owner left: each running attempt by what is published, then its leftovers.
 
-Called by the holder of the lock whose taking proved the death, before anything is claimed. Killed at any point and
-called again it ends in the same place.
+Called before anything is claimed, and whenever a worker is learnt to be dead. Killed at any point and called again it
+ends in the same place.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from perenne.core.job import Attempt, Job, Token
 from perenne.core.publication import Published
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput, StaleToken
+from perenne.files.lock import Lock
 from perenne.files.workspace import Workspace
 from perenne.runtime import lookup, wake
 from perenne.runtime.clock import Clock
 from perenne.runtime.ends import Ends
 from perenne.store.ledger import Ledger
-from perenne.store.owners import Owners
+from perenne.store.owners import Owner, Owners
 from perenne.store.reader import Reader
 
 
@@ -37,14 +38,34 @@ class Recovery:
     clock: Clock
     actor: str
 
-    def settle_dead(self) -> list[Job]:
-        """Settle every attempt that is still running: we hold the lock of the one worker, so all their owners are dead."""
-        epoch = self.owners.epoch()
-        settled = [job for attempt in self.owners.running() for job in self._settle(attempt, epoch)]
+    def settle_dead(self, myself: str) -> tuple[list[Job], list[Owner]]:
+        """Settle what every dead owner left; the jobs settled, and the owners that live beside me.
+
+        Whoever settles keeps the dead owner's lock meanwhile: one recoverer a dead owner, and if it dies, the next.
+        """
+        settled: list[Job] = []
+        living: list[Owner] = []
         for owner in self.owners.present():
-            self.owners.leave(owner, now=self.clock.now())
-        wake.remove_dead(self.workspace.wake_folder)
+            if owner.id == myself:
+                continue
+            proof = Lock.take(self.workspace.lock_of(owner.id))
+            if proof is None:
+                living.append(owner)
+                continue
+            with proof:
+                settled += self._settle_owner(owner)
+                proof.path.unlink(missing_ok=True)
+                crash_point("recover.lock_removed")
+        return settled, living
+
+    def _settle_owner(self, owner: Owner) -> list[Job]:
+        epoch = self.owners.epoch()
+        attempts = self.owners.running(owner.id)
+        settled = [job for attempt in attempts for job in self._settle(attempt, epoch)]
         self._remove_stages()
+        wake.remove_dead(self.workspace.wake_folder)
+        self.owners.leave(owner.id, now=self.clock.now())
+        crash_point("recover.owner_left")
         return settled
 
     def _settle(self, attempt: Attempt, epoch: int) -> list[Job]:
@@ -74,11 +95,13 @@ class Recovery:
 
     def _remove_stages(self) -> None:
         """Private folders of attempts that are over; one file at a time, so that a crash leaves less, never more."""
-        for folder, _, names in os.walk(self.workspace.stage_folder, topdown=False):
-            for name in names:
-                os.unlink(os.path.join(folder, name))
-                crash_point("recover.leftover_removed")
-            if folder != str(self.workspace.stage_folder):
+        stage = self.workspace.stage_folder
+        live = self.owners.open_attempts()
+        for attempt in (entry for entry in os.listdir(stage) if entry not in live):
+            for folder, _, names in os.walk(stage / attempt, topdown=False):
+                for name in names:
+                    os.unlink(os.path.join(folder, name))
+                    crash_point("recover.leftover_removed")
                 os.rmdir(folder)
 
 

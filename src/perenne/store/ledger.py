@@ -18,7 +18,7 @@ from perenne.core import events
 from perenne.core.decide import Ask, Change, decide
 from perenne.core.job import Job, Receipt, Submission, Token
 from perenne.crashpoints import crash_point
-from perenne.errors import InvalidInput, JobNotFound
+from perenne.errors import InvalidInput, JobNotFound, StaleToken
 from perenne.store import intake, moves, rows
 from perenne.store.driver import Driver, Transaction
 
@@ -42,6 +42,21 @@ class Claim(msgspec.Struct, frozen=True):
     token: Token
 
 
+class Ending(msgspec.Struct, frozen=True):
+    """What a holder reports at the end of its attempt; `luck` in [0, 1) spreads retries."""
+
+    token: Token
+    ended: events.Ended
+    luck: float
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """What a turn did: for each ending the jobs (as `end` answers) or the refusal, and the new claims."""
+
+    ended: list[list[Job] | StaleToken]
+    claims: list[Claim]
+
+
 class Ledger:
     """All jobs of one workspace."""
 
@@ -58,18 +73,8 @@ class Ledger:
 
     def claim(self, lanes: Sequence[Lane], *, owner: str, attempt: str, now: int) -> Claim | None:
         """The best due job of these kinds in any open queue, now RUNNING under a new attempt; None if there is none."""
-
-        def work(tx: Transaction) -> Claim | None:
-            store = tx.one("read_store")
-            assert store is not None
-            _, epoch, paused, stopped = store
-            if paused or stopped:
-                return None
-            tx.run("ripen", now=now, limit=RIPEN_AT_MOST)
-            seq = _best(tx, lanes)
-            return None if seq is None else _start(tx, moves.read(tx, seq), owner, attempt, epoch, now)
-
-        return self._write("claim", work)
+        claims = self._write("claim", lambda tx: _claim(tx, lanes, owner, [attempt], now))
+        return claims[0] if claims else None
 
     def end(self, token: Token, ended: events.Ended, *, now: int, luck: float, actor: str) -> list[Job]:
         """Record how the attempt of this token ended; the job as it stands afterwards, then whoever ended with it.
@@ -77,6 +82,37 @@ class Ledger:
         Raises: StaleToken: nothing was written.
         """
         return self._write("acknowledge", lambda tx: _end(tx, token, ended, ended.active_ms, now, luck, actor))
+
+    def turn(
+        self,
+        endings: Sequence[Ending],
+        lanes: Sequence[Lane],
+        attempts: Sequence[str],
+        *,
+        owner: str,
+        now: int,
+        actor: str,
+    ) -> Turn:
+        """Record every attempt that ended and claim as many jobs as there are new attempt ids, in one transaction.
+
+        Guarantees: a stale ending is answered as such and never harms the others.
+        """
+
+        def work(tx: Transaction) -> Turn:
+            ended = [_end_or_stale(tx, ending, now, actor) for ending in endings]
+            if endings:
+                crash_point("acknowledge.written")
+            claims = _claim(tx, lanes, owner, attempts, now) if attempts else []
+            if attempts:
+                crash_point("claim.written")
+            return Turn(ended, claims)
+
+        turn = self._driver.write(work)
+        if endings:
+            crash_point("acknowledge.committed")
+        if attempts:
+            crash_point("claim.committed")
+        return turn
 
     def settle(self, token: Token, found: events.Interrupted, *, now: int, actor: str) -> list[Job]:
         """Record what recovery found about the attempt of a dead owner; answers as `end`.
@@ -148,29 +184,45 @@ def _find(tx: Transaction, job_id: str) -> Job | None:
     return rows.job(row) if row else None
 
 
-def _best(tx: Transaction, lanes: Sequence[Lane]) -> int | None:
-    """The place of the best due job: one seek a lane, so that no queue of jobs that cannot run is walked over."""
+def _claim(tx: Transaction, lanes: Sequence[Lane], owner: str, attempts: Sequence[str], now: int) -> list[Claim]:
+    store = tx.one("read_store")
+    assert store is not None
+    _, epoch, paused, stopped = store
+    if paused or stopped:
+        return []
+    tx.run("ripen", now=now, limit=RIPEN_AT_MOST)
+    best = _best(tx, lanes, len(attempts))
+    return [_start(tx, job, owner, attempt, epoch, now) for job, attempt in zip(best, attempts, strict=False)]
+
+
+def _best(tx: Transaction, lanes: Sequence[Lane], most: int) -> list[Job]:
+    """The best due jobs: one seek a lane, so that no queue of jobs that cannot run is walked over."""
     open_queues = [name for name, _, _, paused, stopped in tx.all("list_queues") if not paused and not stopped]
     heads = [
-        head
+        rows.job(row)
         for queue in open_queues
         for lane in lanes
-        if (head := tx.one("best_in_lane", queue=queue, kind=lane.kind, version=lane.version)) is not None
+        for row in tx.all("best_in_lane", queue=queue, kind=lane.kind, version=lane.version, limit=most)
     ]
-    return min(heads, key=lambda head: (head[1], head[0]))[0] if heads else None
+    return sorted(heads, key=lambda job: (job.rank, job.seq))[:most]
 
 
 def _start(tx: Transaction, job: Job, owner: str, attempt: str, epoch: int, now: int) -> Claim:
     change = decide(job, events.Claim(), now)
     assert isinstance(change, Change)
-    touched = tx.run(
-        "start_attempt", seq=job.seq, from_state=job.state, revision=job.revision, attempt=attempt, now=now
-    )
-    assert touched == 1, "the row changed inside our own transaction"
-    number = job.number + 1
-    tx.run("insert_attempt", id=attempt, job=job.seq, number=number, epoch=epoch, owner=owner, now=now)
-    moves.log(tx, job, change.verb, change.to, change.reason, actor=f"worker:{owner}", now=now, number=number)
-    return Claim(moves.read(tx, job.seq), Token(job.id, attempt, number, epoch))
+    row = tx.one("start_attempt", seq=job.seq, from_state=job.state, revision=job.revision, attempt=attempt, now=now)
+    assert row is not None, "the row changed inside our own transaction"
+    running = rows.job(row)
+    tx.run("insert_attempt", id=attempt, job=job.seq, number=running.number, epoch=epoch, owner=owner, now=now)
+    moves.log(tx, job, change.verb, change.to, change.reason, actor=f"worker:{owner}", now=now, number=running.number)
+    return Claim(running, Token(job.id, attempt, running.number, epoch))
+
+
+def _end_or_stale(tx: Transaction, ending: Ending, now: int, actor: str) -> list[Job] | StaleToken:
+    try:
+        return _end(tx, ending.token, ending.ended, ending.ended.active_ms, now, ending.luck, actor)
+    except StaleToken as late:
+        return late  # raised before anything of it was written
 
 
 def _end(

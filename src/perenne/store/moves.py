@@ -26,8 +26,7 @@ def move(tx: Transaction, job: Job, change: Change, *, actor: str, now: int) -> 
     """
     if change.verb == "requeue":
         take_place(tx, job.queue)
-    _write_waiting(tx, job, change, now)
-    return _follow(tx, job, change, actor, now)
+    return _follow(tx, job, _write_waiting(tx, job, change, now), change, actor, now)
 
 
 def end(tx: Transaction, job: Job, change: Change, token: Token, *, active_ms: int, actor: str, now: int) -> list[Job]:
@@ -35,9 +34,9 @@ def end(tx: Transaction, job: Job, change: Change, token: Token, *, active_ms: i
 
     Raises: StaleToken: the row is no longer this attempt's; nothing is written.
     """
-    _write_ending(tx, job, change, token, active_ms, now)
+    moved = _write_ending(tx, job, change, token, active_ms, now)
     _close_attempt(tx, change, token, active_ms, now)
-    ended = _follow(tx, job, change, actor, now)
+    ended = _follow(tx, job, moved, change, actor, now)
     if job.pause_asked and ended[0].state in _GOES_ON:
         # The attempt ended for another reason before it met the pause; the wish outlives it.
         return move(tx, ended[0], _change(ended[0], events.Pause(), now), actor=actor, now=now)
@@ -116,10 +115,10 @@ def _change(job: Job, event: events.Event, now: int) -> Change:
     return change
 
 
-def _write_waiting(tx: Transaction, job: Job, change: Change, now: int) -> None:
+def _write_waiting(tx: Transaction, job: Job, change: Change, now: int) -> Job:
     again = change.verb == "requeue"
     keeps = change.verb in ("pause", "resume")
-    touched = tx.run(
+    row = tx.one(
         "move_job",
         seq=job.seq,
         from_state=job.state,
@@ -137,9 +136,10 @@ def _write_waiting(tx: Transaction, job: Job, change: Change, now: int) -> None:
         finished_at=now if change.to in FINAL else None,
         now=now,
     )
-    assert touched == 1, "the row changed inside our own transaction"
+    assert row is not None, "the row changed inside our own transaction"
     if change.verb == "release" and job.unmet:
         tx.run("waive_dependencies", job=job.seq)
+    return rows.job(row)
 
 
 def _spent(job: Job, verb: str) -> int:
@@ -156,8 +156,8 @@ def _allowance(job: Job, change: Change) -> int | None:
     return job.active_limit_ms + job.active_ms
 
 
-def _write_ending(tx: Transaction, job: Job, change: Change, token: Token, active_ms: int, now: int) -> None:
-    touched = tx.run(
+def _write_ending(tx: Transaction, job: Job, change: Change, token: Token, active_ms: int, now: int) -> Job:
+    row = tx.one(
         "end_attempt",
         seq=job.seq,
         attempt=token.attempt,
@@ -175,8 +175,9 @@ def _write_ending(tx: Transaction, job: Job, change: Change, token: Token, activ
         finished_at=now if change.to in FINAL else None,
         now=now,
     )
-    if touched != 1:
+    if row is None:
         raise stale(job.id, token, job)
+    return rows.job(row)
 
 
 def stale(job_id: str, token: Token, job: Job | None) -> StaleToken:
@@ -203,18 +204,17 @@ def _close_attempt(tx: Transaction, change: Change, token: Token, active_ms: int
     )
 
 
-def _follow(tx: Transaction, job: Job, change: Change, actor: str, now: int) -> list[Job]:
-    moved = _record(tx, job, change, actor, now)
+def _follow(tx: Transaction, job: Job, moved: Job, change: Change, actor: str, now: int) -> list[Job]:
+    _record(tx, job, change, actor, now)
     return [moved, *_free_dependants(tx, moved, actor, now)]
 
 
-def _record(tx: Transaction, job: Job, change: Change, actor: str, now: int) -> Job:
+def _record(tx: Transaction, job: Job, change: Change, actor: str, now: int) -> None:
     """What every move leaves: its line of history, the count of its queue, and a notice when the job ended."""
     log(tx, job, change.verb, change.to, change.reason, actor=actor, now=now)
     if change.to in FINAL:
         tx.run("leave_place", name=job.queue)
         tx.run("insert_notices", job=job.seq, job_id=job.id, revision=job.revision + 1, state=change.to, now=now)
-    return read(tx, job.seq)
 
 
 def read(tx: Transaction, seq: int) -> Job:
@@ -264,8 +264,9 @@ def _meet_bad_end(tx: Transaction, waiting: Job, dependency: str, actor: str, no
 def _step(tx: Transaction, job: Job, event: events.Event, actor: str, now: int) -> Job:
     """A move that follows from another one; its own followers are the caller's business."""
     change = _change(job, event, now)
-    _write_waiting(tx, job, change, now)
-    return _record(tx, job, change, actor, now)
+    moved = _write_waiting(tx, job, change, now)
+    _record(tx, job, change, actor, now)
+    return moved
 
 
 def _note(tx: Transaction, job: Job, reason: str, diagnostic: str | None, now: int) -> None:

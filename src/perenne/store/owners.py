@@ -35,13 +35,17 @@ class Owners:
         """Note that a worker left or is proved dead; twice is once."""
         self._driver.write(lambda tx: tx.run("close_owner", id=owner_id, now=now))
 
-    def present(self) -> list[str]:
-        """Ids of the workers that have not left, oldest first; some may be dead."""
-        return [row[0] for row in self._driver.read(lambda tx: tx.all("list_owners"))]
+    def present(self) -> list[Owner]:
+        """The workers that have not left, oldest first; some may be dead."""
+        return [Owner(*row[:4]) for row in self._driver.read(lambda tx: tx.all("list_owners"))]
 
-    def running(self) -> list[Attempt]:
-        """Every attempt that is not ended, oldest job first."""
-        return self._driver.read(_running)
+    def running(self, owner_id: str) -> list[Attempt]:
+        """The attempts of one worker that have not ended, oldest job first."""
+        return [attempt for attempt in self._driver.read(_running) if attempt.owner == owner_id]
+
+    def open_attempts(self) -> set[str]:
+        """Ids of all attempts that have not ended."""
+        return {attempt.id for attempt in self._driver.read(_running)}
 
     def epoch(self) -> int:
         """The store's epoch, the third part of each token."""

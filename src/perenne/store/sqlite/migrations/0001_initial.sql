@@ -91,6 +91,8 @@ create table owner (
     left_at integer
 ) strict, without rowid;
 
+create index owner_present on owner (joined_at, id) where left_at is null;
+
 create table attempt (
     seq integer primary key,
     id text not null unique,

@@ -69,8 +69,12 @@ where unique_key = :unique_key
 and state not in ('COMPLETED', 'FAILED', 'CANCELLED', 'DEAD')
 
 -- name: best_in_lane
--- The first due job of one queue and kind, by rank, then submission. :queue, :kind, :version
-select seq, rank
+-- The first due jobs of one queue and kind, by rank, then submission, every column. :queue, :kind, :version, :limit
+select
+    seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
+    publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
+    cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
+    diagnostic, updated_at, finished_at, revision
 from job
 where queue = :queue
 and kind = :kind
@@ -78,7 +82,7 @@ and version = :version
 and state in ('QUEUED', 'RETRY_WAIT')
 and due_at = 0
 order by rank, seq
-limit 1
+limit :limit
 
 -- name: ripen
 -- Marks jobs whose time has come as due, in bounded steps. :now, :limit
@@ -102,7 +106,8 @@ where state in ('QUEUED', 'RETRY_WAIT')
 and due_at > 0
 
 -- name: start_attempt
--- Gives a waiting job to an attempt, if it still stands as it was read. :seq, :from_state, :revision, :attempt, :now
+-- Gives a waiting job to an attempt, if it still stands as it was read; the row as it is then, columns in the table's
+-- order. :seq, :from_state, :revision, :attempt, :now
 update job
 set
     state = 'RUNNING',
@@ -120,9 +125,11 @@ where seq = :seq
 and state = :from_state
 and revision = :revision
 and spent < max_attempts
+returning *
 
 -- name: end_attempt
--- Ends the running attempt, only by the holder of the whole token. Token: :attempt, :number, :epoch; then the change.
+-- Ends the running attempt, only by the holder of the whole token; the row as it is then, columns in the table's order.
+-- Token: :attempt, :number, :epoch; then the change.
 update job
 set
     state = :to_state,
@@ -144,9 +151,11 @@ and state = 'RUNNING'
 and attempt = :attempt
 and number = :number
 and (select epoch from store) = :epoch
+returning *
 
 -- name: move_job
--- Moves a job that is not running, if it still stands as it was read. :seq, :from_state, :revision, then the change.
+-- Moves a job that is not running, if it still stands as it was read; the row as it is then, columns in the table's
+-- order. :seq, :from_state, :revision, then the change.
 update job
 set
     state = :to_state,
@@ -166,6 +175,7 @@ where seq = :seq
 and state = :from_state
 and state <> 'RUNNING'
 and revision = :revision
+returning *
 
 -- name: note_blocked
 -- Says why a blocked job stays blocked; its state does not move. :seq, :reason, :diagnostic, :now
