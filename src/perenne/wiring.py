@@ -13,7 +13,7 @@ from perenne.errors import StoreForeign
 from perenne.files import workspace as folder
 from perenne.files.workspace import Workspace
 from perenne.runtime import clock, luck, owner
-from perenne.runtime.engine import Engine, Holding
+from perenne.runtime.engine import Engine
 from perenne.store.ledger import Ledger
 
 Access = Literal["read", "write", "work"]
@@ -57,7 +57,7 @@ def open(root: Path | str, app: App, *, access: Access = "write", clock: clock.C
         )
     if access != "read":
         crashpoints.arm(os.environ, specimen=found.specimen)
-    holding = Holding(*owner.take(found.worker_lock)) if access == "work" else None
+    holding = owner.take(found, alone=app.one_worker) if access == "work" else None
     try:
         driver = SQLiteDriver(
             found.ledger,
@@ -68,6 +68,6 @@ def open(root: Path | str, app: App, *, access: Access = "write", clock: clock.C
         )
     except BaseException:
         if holding is not None:
-            holding.lock.release()
+            holding.release()
         raise
     return Engine(found, app, driver, clock, luck.SYSTEM, holding)

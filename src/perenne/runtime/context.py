@@ -47,7 +47,7 @@ class Context:
         self.deadline = deadline
         self.published = False
         self._token, self._wishes, self._ledger, self._clock, self._log = token, wishes, ledger, clock, log
-        self._stage = stage
+        self._stage, self.staged = stage, False
         self._done, self._total = 0, None  # type: int, int | None
         self._unkept: tuple[int, int | None, str | None] | None = None
         self._kept_at = float("-inf")
@@ -65,6 +65,7 @@ class Context:
     @property
     def stage(self) -> Path:
         """A private folder of this attempt, made when first asked for, removed when the attempt ends."""
+        self.staged = True
         atomic.make_folder(self._stage)
         return self._stage
 

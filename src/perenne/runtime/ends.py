@@ -32,15 +32,23 @@ class Ends:
     @contextmanager
     def ending(self) -> Iterator[Callable[[Iterable[Job]], None]]:
         """Around the write of an end; the value given is called with the jobs that ended, once they are durable."""
+        ticket = self.open()
+        try:
+            yield self.tell
+        finally:
+            self.close(ticket)
+
+    def open(self) -> int:
+        """Before the write of an end: `settle` waits from now on, until `close` of the ticket."""
         with self._changed:
             ticket = next(self._tickets)
             self._open.add(ticket)
-        try:
-            yield self._tell
-        finally:
-            with self._changed:
-                self._open.discard(ticket)
-                self._changed.notify_all()
+            return ticket
+
+    def close(self, ticket: int) -> None:
+        with self._changed:
+            self._open.discard(ticket)
+            self._changed.notify_all()
 
     def settle(self, timeout_s: float | None = None) -> bool:
         """Wait until every ending that is being told now has been told; false when the time is over."""
@@ -48,7 +56,8 @@ class Ends:
             now_open = set(self._open)
             return self._changed.wait_for(lambda: not now_open & self._open, timeout_s)
 
-    def _tell(self, jobs: Iterable[Job]) -> None:
+    def tell(self, jobs: Iterable[Job]) -> None:
+        """Call every listener with each job; their faults are reported and stop nobody."""
         for job in jobs:
             for listener in tuple(self._listeners):
                 try:

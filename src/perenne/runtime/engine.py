@@ -8,7 +8,6 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
@@ -21,7 +20,6 @@ from perenne.core.kind import Kind
 from perenne.core.states import JobState
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput, NotAllowed
-from perenne.files.lock import Lock
 from perenne.files.workspace import Workspace
 from perenne.runtime import wake
 from perenne.runtime.clock import Clock
@@ -29,21 +27,14 @@ from perenne.runtime.ends import Ends
 from perenne.runtime.executor import Executor
 from perenne.runtime.joblog import JobLog
 from perenne.runtime.luck import Luck
+from perenne.runtime.owner import Holding
 from perenne.runtime.recovery import Recovery
 from perenne.runtime.worker import Report, Worker
 from perenne.store.driver import Driver
 from perenne.store.ledger import Ledger
 from perenne.store.notices import Notice, Notices
-from perenne.store.owners import Owner, Owners
+from perenne.store.owners import Owners
 from perenne.store.reader import Controls, Reader
-
-
-@dataclass(frozen=True)
-class Holding:
-    """A worker's place: who it is, and the lock that proves it lives."""
-
-    owner: Owner
-    lock: Lock
 
 
 class Engine:
@@ -211,11 +202,12 @@ class Engine:
             raise InvalidInput(
                 f"slots: {slots}, the limit is 1 to 1024; give a number in it", field="slots", value=slots
             )
-        actor = f"worker:{self._holding.owner.id}"
         self._ends.add(lambda job: self._ring())
-        executor = Executor(self.workspace, self.app, self._ledger, self._ends, self._clock, self._luck, actor)
+        owner = self._holding.owner
+        executor = Executor(self.workspace, self.app, self._ledger, self._clock)
         parts = (self.workspace, self.app, self._ledger, self._reader, self._owners, self._ends, self._clock)
-        return Worker(executor, Recovery(*parts, actor), self._reader, self._holding.owner, slots=slots)
+        recovery = Recovery(*parts, f"worker:{owner.id}")
+        return Worker(executor, recovery, self._reader, owner, self._ends, self._luck, self._log, slots=slots)
 
     def work(self, *, slots: int = 1, stay: bool = False) -> Report:
         """Recover what a dead worker left, then run jobs until nothing is due (stay: until told to stop)."""
@@ -225,7 +217,7 @@ class Engine:
         """Let go of the ledger, then of the worker's lock."""
         self._driver.close()
         if self._holding is not None:
-            self._holding.lock.release()
+            self._holding.release()
 
     def __enter__(self) -> Engine:
         return self

@@ -1,6 +1,6 @@
-"""Runs one attempt: looks before it calls, calls the handler, looks again where it must, and acknowledges.
+"""Runs one attempt: looks before it calls, calls the handler, and looks again where it must.
 
-What does not live here: what an ending means for the job (`core.decide`), and claiming (`worker`).
+What does not live here: what an ending means for the job (`core.decide`), and claiming and recording (`worker`).
 """
 
 from __future__ import annotations
@@ -14,22 +14,17 @@ import msgspec
 
 from perenne.app import App
 from perenne.core import answers, events, limits
-from perenne.core.job import Job
 from perenne.core.kind import Kind
 from perenne.core.publication import Publication, Published
 from perenne.crashpoints import crash_point
-from perenne.errors import Cancelled, DiskLow, EngineError, InvalidInput, StaleToken, StoreBusy, TooLarge, Unwound
+from perenne.errors import Cancelled, EngineError, InvalidInput, TooLarge, Unwound
 from perenne.files.workspace import Workspace
 from perenne.runtime import lookup
 from perenne.runtime.clock import Clock
 from perenne.runtime.context import Context
-from perenne.runtime.ends import Ends
 from perenne.runtime.joblog import JobLog
-from perenne.runtime.luck import Luck
 from perenne.runtime.wishes import Wishes
 from perenne.store.ledger import Claim, Ledger
-
-PATIENCE_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -39,32 +34,25 @@ class Executor:
     workspace: Workspace
     app: App
     ledger: Ledger
-    ends: Ends
     clock: Clock
-    luck: Luck
-    actor: str
 
-    def run(self, claim: Claim, wishes: Wishes) -> None:
-        """Run the claimed attempt to its acknowledged end; a stale end is dropped, loudly.
-
-        Raises: StorageError: the end could not be recorded; the attempt is left to recovery.
-        """
-        log = JobLog(self.workspace.log_of(claim.job.id), claim.token.number, self.clock)
+    def perform(self, claim: Claim, wishes: Wishes) -> events.Ended:
+        """Run the claimed attempt; all that is known at its end. Nothing is recorded yet."""
+        if wishes.first == "suspend":
+            # Claimed ahead, never started, and the worker drains: given back unspent.
+            return events.Ended(answer=events.Stopped("suspend"), published=Published.absent())
         started = self.clock.monotonic()
-        try:
-            answer, published = self._perform(claim, wishes, log)
-        finally:
-            shutil.rmtree(self._stage_of(claim), ignore_errors=True)
-        ended = events.Ended(
+        answer, published = self._perform(claim, wishes)
+        return events.Ended(
             answer=answer,
             published=published,
             active_ms=int((self.clock.monotonic() - started) * 1000),
             limit_used=wishes.asked("limit"),
         )
-        self._acknowledge(claim, ended, wishes, log)
 
-    def _perform(self, claim: Claim, wishes: Wishes, log: JobLog) -> tuple[events.Answer, Published]:
+    def _perform(self, claim: Claim, wishes: Wishes) -> tuple[events.Answer, Published]:
         kind = self.app.kind(claim.job.kind, claim.job.version)
+        log = JobLog(self.workspace.log_of(claim.job.id), claim.token.number, self.clock)
         try:
             publication = lookup.identity_of(claim.job, kind, self.workspace.root)
         except InvalidInput as error:
@@ -78,6 +66,8 @@ class Executor:
             return events.Missing(sentence), published
         context = self._context(claim, publication, wishes, log)
         answer = _call(kind, context, publication, wishes, log)
+        if context.staged:
+            shutil.rmtree(self._stage_of(claim), ignore_errors=True)
         crash_point("run.executed")
         return _look_after(kind, context, publication, answer)
 
@@ -97,30 +87,6 @@ class Executor:
 
     def _stage_of(self, claim: Claim) -> Path:
         return self.workspace.stage_folder / claim.token.attempt
-
-    def _acknowledge(self, claim: Claim, ended: events.Ended, wishes: Wishes, log: JobLog) -> None:
-        crash_point("acknowledge.begun")
-        with self.ends.ending() as tell:
-            try:
-                settled = self._end(claim, ended, wishes, log)
-            except StaleToken as late:
-                log.write("warning", "stale_report_dropped", error=str(late))
-                return
-            log.write("info", "ended", state=settled[0].state, reason=settled[0].reason)
-            tell(job for job in settled if job.is_final)
-        crash_point("acknowledge.told")
-
-    def _end(self, claim: Claim, ended: events.Ended, wishes: Wishes, log: JobLog) -> list[Job]:
-        """Record the end; a full disk or a busy store is waited for, until the worker is told to stop hard."""
-        while True:
-            try:
-                return self.ledger.end(
-                    claim.token, ended, now=self.clock.now(), luck=self.luck.fraction(), actor=self.actor
-                )
-            except (StoreBusy, DiskLow) as error:
-                log.write("warning", "acknowledgement_waits", error=str(error))
-                if wishes.give_up.wait(PATIENCE_S):
-                    raise
 
 
 def _call(kind: Kind, context: Context, publication: Publication, wishes: Wishes, log: JobLog) -> events.Answer:

@@ -96,8 +96,10 @@ class Recovery:
     def _remove_stages(self) -> None:
         """Private folders of attempts that are over; one file at a time, so that a crash leaves less, never more."""
         stage = self.workspace.stage_folder
+        # Listed first: whoever makes a folder afterwards is not in the list, whoever made it before is in the ledger.
+        found = os.listdir(stage)
         live = self.owners.open_attempts()
-        for attempt in (entry for entry in os.listdir(stage) if entry not in live):
+        for attempt in (entry for entry in found if entry not in live):
             for folder, _, names in os.walk(stage / attempt, topdown=False):
                 for name in names:
                     os.unlink(os.path.join(folder, name))

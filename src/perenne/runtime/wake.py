@@ -10,8 +10,16 @@ import errno
 import os
 import select
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
+
+
+class Readable(Protocol):
+    """Something to wait for beside the bell."""
+
+    def fileno(self) -> int: ...
 
 
 class Bell:
@@ -37,10 +45,13 @@ class Bell:
         with contextlib.suppress(BlockingIOError):
             os.write(self._descriptor, b"!")
 
-    def wait(self, timeout_s: float | None) -> bool:
-        """Sleep until rung or until the time is over; true when rung. Many rings are heard as one."""
-        readable, _, _ = select.select([self._descriptor], [], [], timeout_s)
-        if readable:
+    def wait(self, timeout_s: float | None, also: Sequence[Readable] = ()) -> bool:
+        """Sleep until rung, until one of `also` is readable, or until the time is over; true when it was not the time.
+
+        Many rings are heard as one.
+        """
+        readable, _, _ = select.select([self, *also], [], [], timeout_s)
+        if self in readable:
             with contextlib.suppress(BlockingIOError):
                 while len(os.read(self._descriptor, 4096)) == 4096:
                     pass

@@ -20,7 +20,6 @@ class Wishes:
 
     def __init__(self) -> None:
         self.stop = Stop()
-        self.give_up = threading.Event()  # the worker ends now, acknowledged or not
         self._asked: set[str] = set()
         self._lock = threading.Lock()
 

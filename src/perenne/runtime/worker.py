@@ -1,43 +1,34 @@
-"""One worker: claims for its free slots, sleeps until woken, passes wishes on, drains when asked.
+"""One worker: a loop that records what ended, claims for its free slots, passes wishes on, and sleeps until woken.
 
-The calling thread is the worker's loop; each slot is a thread that runs one attempt at a time. What does not live here:
-what an attempt does (`executor`) and what a dead one left (`recovery`).
+Each turn of the loop is one transaction: all that ended, and the next claims. What does not live here: what an attempt
+does (`executor`), the threads (`slots`), what a dead owner left (`recovery`), how a worker ends (`drain`).
 """
 
 from __future__ import annotations
 
-import os
-import queue
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType
 
 from perenne.core import events
+from perenne.core.job import Job
 from perenne.core.states import JobState
-from perenne.errors import AlreadyFinished, NotAllowed
+from perenne.errors import AlreadyFinished, DiskLow, NotAllowed, StaleToken, StoreBusy
+from perenne.runtime.drain import GRACE_S, Drain, signals
+from perenne.runtime.ends import Ends
 from perenne.runtime.executor import Executor
+from perenne.runtime.joblog import JobLog
+from perenne.runtime.luck import Luck
 from perenne.runtime.recovery import Recovery
+from perenne.runtime.slots import Running, Slots
+from perenne.runtime.teller import Teller
 from perenne.runtime.wake import Bell
+from perenne.runtime.watch import Watch
 from perenne.runtime.wishes import Wishes
-from perenne.store.ledger import Claim, Lane
+from perenne.store.ledger import Claim, Ending, Lane
 from perenne.store.owners import Owner
 from perenne.store.reader import Reader
 
-GRACE_S = 10.0
-LAST_GRACE_S = 2.0
 LONGEST_SLEEP_S = 30.0  # while a time is waited for: the wall clock may step under a sleeping worker
-
-
-@dataclass
-class Running:
-    """An attempt that a slot of this worker holds."""
-
-    claim: Claim
-    wishes: Wishes
-    limit_at: float | None
+PATIENCE_S = 0.5  # before a busy store or a full disk is tried again
 
 
 @dataclass
@@ -52,158 +43,164 @@ class Report:
 class Worker:
     """One worker process's loop over one workspace."""
 
-    def __init__(self, executor: Executor, recovery: Recovery, reader: Reader, owner: Owner, *, slots: int) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        recovery: Recovery,
+        reader: Reader,
+        owner: Owner,
+        ends: Ends,
+        luck: Luck,
+        log: JobLog,
+        *,
+        slots: int,
+    ) -> None:
         self._executor, self._recovery, self._reader, self._owner = executor, recovery, reader, owner
-        self._ledger, self._clock = executor.ledger, executor.clock
+        self._ledger, self._clock, self._ends, self._luck, self._log = executor.ledger, executor.clock, ends, luck, log
         self._lanes = [Lane(kind.name, kind.version) for kind in executor.app.kinds]
-        self._slots = slots
+        self._actor = f"worker:{owner.id}"
         self._bell = Bell(executor.workspace.wake_folder)
-        self._work: queue.SimpleQueue[Running | None] = queue.SimpleQueue()
-        self._running: dict[str, Running] = {}
-        self._changing = threading.Lock()
+        self._slots = Slots(executor.perform, slots, self._clock, self._bell.ring)
+        self._drain = Drain(self._clock)
+        self._unrecorded: list[Running] = []
+        self._watches: dict[str, Watch] = {}
         self._fault: BaseException | None = None
-        self._stops = 0
-        self._drain_since: float | None = None
+        self._waits_for: str | None = None
         self.report = Report()
 
     def run(self, *, stay: bool) -> Report:
         """Recover, then work: until nothing is due (stay: until told to stop).
 
-        Raises: StorageError: an end could not be recorded; what still runs is left to recovery.
+        Raises: StorageError: the store failed; what still runs is left to recovery.
         """
-        threads = [threading.Thread(target=self._slot, name=f"slot-{n}", daemon=True) for n in range(self._slots)]
-        with self._bell, self._signals():
-            self.report.recovered = len(self._recovery.settle_dead())
+        with self._bell, signals(self.stop):
             self._recovery.owners.join(self._owner, now=self._clock.now())
-            self._release_found()
-            for thread in threads:
-                thread.start()
-            self._loop_to_end(stay)
-            for thread in threads:
-                self._work.put(None)
-            for thread in threads:
-                thread.join(GRACE_S)
-            self._recovery.owners.leave(self._owner.id, now=self._clock.now())
+            self._teller = Teller(self._ends)
+            self._slots.start()
+            try:
+                self._meet_others()
+                self._release_found()
+                self._loop(stay)
+            except BaseException as fault:
+                self._fault = fault
+                self._drain.press(self._wishes())
+            finally:
+                self._slots.close(GRACE_S)
+                self._teller.close()
+                for watch in self._watches.values():
+                    watch.close()
         if self._fault is not None:
             raise self._fault
+        self._recovery.owners.leave(self._owner.id, now=self._clock.now())
         return self.report
 
     def stop(self) -> None:
         """Drain: running attempts end at their next boundary and go back to the queue. Twice: stop their tools too."""
-        self._stops += 1
+        self._drain.asked += 1
         self._bell.ring()
-
-    def _loop_to_end(self, stay: bool) -> None:
-        try:
-            self._loop(stay)
-        except BaseException as fault:
-            self._fault = self._fault or fault
-            self._press([one.wishes for one in self._running.values()])
 
     def _loop(self, stay: bool) -> None:
         while True:
+            self._meet_others()
             self._pass_wishes()
-            idle = self._draining() or not self._fill()
-            if not self._running and idle and (not stay or self._draining()):
+            store_waits = not self._turn()
+            if self._slots.fault is not None:
+                raise self._slots.fault
+            if not self._slots.held and not store_waits and (not stay or self._drain.begun):
                 return
-            self._bell.wait(self._patience())
+            self._bell.wait(self._patience(store_waits), list(self._watches.values()))
 
-    def _fill(self) -> bool:
-        """Claim for every free slot; true when a slot is or may be busy."""
-        while len(self._running) < self._slots:
-            claim = self._ledger.claim(
+    def _turn(self) -> bool:
+        """Record what ended and claim what there is room for; false when the store must be tried again."""
+        ended = self._unrecorded + self._slots.take_ended()
+        wanted = 0 if self._drain.begun else max(self._slots.room, 0)
+        if not ended and not wanted:
+            return True
+        ticket = self._ends.open()
+        try:
+            turn = self._ledger.turn(
+                [Ending(one.claim.token, _end_of(one), self._luck.fraction()) for one in ended],
                 self._lanes,
+                [self._luck.bytes(16).hex() for _ in range(wanted)],
                 owner=self._owner.id,
-                attempt=self._executor.luck.bytes(16).hex(),
                 now=self._clock.now(),
+                actor=self._actor,
             )
-            if claim is None:
-                break
-            self._start(claim)
-        return bool(self._running)
+        except (StoreBusy, DiskLow) as error:
+            self._ends.close(ticket)
+            self._unrecorded = ended
+            self._say_waiting(str(error))
+            return False
+        except BaseException:
+            self._ends.close(ticket)
+            raise
+        self._unrecorded, self._waits_for = [], None
+        self._tell(ticket, ended, turn.ended)
+        self._start(turn.claims)
+        return True
 
-    def _start(self, claim: Claim) -> None:
-        job = claim.job
-        left_ms = None if job.active_limit_ms is None else max(job.active_limit_ms - job.active_ms, 0)
-        limit_at = None if left_ms is None else self._clock.monotonic() + left_ms / 1000
-        running = Running(claim, Wishes(), limit_at)
-        with self._changing:
-            self._running[claim.token.attempt] = running
-        self._work.put(running)
+    def _tell(self, ticket: int, ended: list[Running], answers: list[list[Job] | StaleToken]) -> None:
+        jobs: list[Job] = []
+        for one, answer in zip(ended, answers, strict=True):
+            self._slots.forget(one)
+            if isinstance(answer, StaleToken):
+                self._log.write("warning", "stale_report_dropped", error=str(answer))
+                continue
+            self.report.ended += 1
+            jobs += [job for job in answer if job.is_final]
+        self._teller.tell(ticket, jobs)
 
-    def _slot(self) -> None:
-        while (running := self._work.get()) is not None:
-            try:
-                self._executor.run(running.claim, running.wishes)
-                self.report.ended += 1
-            except BaseException as fault:
-                self._fault = self._fault or fault
-            with self._changing:
-                del self._running[running.claim.token.attempt]
-            running.wishes.stop.close()
-            self._bell.ring()
+    def _start(self, claims: list[Claim]) -> None:
+        for claim in claims:
+            self._slots.put(claim)
+
+    def _say_waiting(self, why: str) -> None:
+        """Once a spell: a full disk is a state, not a storm of messages."""
+        if self._waits_for is None:
+            self._log.write("warning", "store_waits", error=why)
+        self._waits_for = why
+
+    def _meet_others(self) -> None:
+        """Settle what dead owners left, and wait for the end of those that live."""
+        settled, living = self._recovery.settle_dead(self._owner.id)
+        self.report.recovered += len(settled)
+        known = {owner.id: owner for owner in living}
+        for gone in set(self._watches) - set(known):
+            self._watches.pop(gone).close()
+        for new in set(known) - set(self._watches):
+            self._watches[new] = Watch(known[new], self._executor.workspace.lock_of(new))
 
     def _pass_wishes(self) -> None:
         """Tell each running attempt what is asked of it now."""
-        with self._changing:
-            running = list(self._running.items())
-        asked = self._reader.asked()
-        self._note_stop()
+        if self._drain.asked or self._reader.controls().stopped:
+            self._drain.begin()
+            self.report.drained = True
+        asked = self._reader.asked() if self._slots.held else {}
         now = self._clock.monotonic()
-        for attempt, one in running:
+        for attempt, one in list(self._slots.held.items()):
             if attempt in asked:
-                self._pass(one.wishes, "cancel", asked[attempt].cancel)
-                self._pass(one.wishes, "pause", asked[attempt].pause)
-                self._pass(one.wishes, "suspend", asked[attempt].stop or self._draining())
+                _pass(one.wishes, "cancel", asked[attempt].cancel)
+                _pass(one.wishes, "pause", asked[attempt].pause)
+                _pass(one.wishes, "suspend", asked[attempt].stop or self._drain.begun)
             if one.limit_at is not None and now >= one.limit_at:
                 one.wishes.ask("limit")
-        self._press_on([one.wishes for _, one in running])
+        self._drain.go_on(self._wishes())
 
-    @staticmethod
-    def _pass(wishes: Wishes, why: str, asked: bool) -> None:
-        wishes.ask(why) if asked else wishes.take_back(why)
+    def _wishes(self) -> list[Wishes]:
+        return [one.wishes for one in list(self._slots.held.values()) if one.ended is None]
 
-    def _note_stop(self) -> None:
-        """A stopped workspace drains its workers, as a signal does."""
-        stopped = self._stops > 0 or self._fault is not None or self._reader.controls().stopped
-        if stopped and self._drain_since is None:
-            self._drain_since = self._clock.monotonic()
-            self.report.drained = True
-
-    def _draining(self) -> bool:
-        return self._drain_since is not None
-
-    def _press_on(self, wishes: list[Wishes]) -> None:
-        """After the grace time, or a second signal, tools are stopped; a handler that still goes on ends with us."""
-        if self._drain_since is None:
-            return
-        waited_s = self._clock.monotonic() - self._drain_since
-        if self._stops < 2 and waited_s < GRACE_S:
-            return
-        self._press(wishes)
-        if waited_s >= GRACE_S + LAST_GRACE_S and wishes:
-            # Its thread cannot be ended from outside. Dying keeps the promise: the next worker finds it interrupted.
-            os._exit(70)
-
-    @staticmethod
-    def _press(wishes: list[Wishes]) -> None:
-        for one in wishes:
-            one.ask("suspend", hard=True)
-            one.give_up.set()
-
-    def _patience(self) -> float | None:
-        """How long to sleep at most: until a limit, a due time, or the end of a grace time."""
-        with self._changing:
-            limits = [one.limit_at for one in self._running.values() if one.limit_at and not one.wishes.asked("limit")]
+    def _patience(self, store_waits: bool) -> float | None:
+        """How long to sleep at most: until a limit, a due time, the next step of a drain, or another try."""
         now = self._clock.monotonic()
-        waits = [at - now for at in limits]
-        if self._drain_since is not None:
-            passed = now - self._drain_since
-            waits.append(GRACE_S - passed if passed < GRACE_S and self._stops < 2 else LAST_GRACE_S)
-        due = None if self._draining() else self._reader.next_due()
+        held = list(self._slots.held.values())
+        waits = [one.limit_at - now for one in held if one.limit_at and not one.wishes.asked("limit")]
+        waits += [PATIENCE_S] if store_waits else []
+        step_s = self._drain.next_step_s()
+        waits += [] if step_s is None else [step_s]
+        due = None if self._drain.begun else self._reader.next_due()
         if due is not None:
             waits.append(min((due - self._clock.now()) / 1e6, LONGEST_SLEEP_S))
-        return max(min(waits), 0.001) if waits else None
+        return max(min(waits), 0.0) if waits else None
 
     def _release_found(self) -> None:
         """Jobs that waited for a tool go on when it is here."""
@@ -218,23 +215,15 @@ class Worker:
     def _release(self, job_id: str) -> None:
         try:
             event = events.Release("tool_found")
-            self._ledger.tell(job_id, event, now=self._clock.now(), actor=self._executor.actor)
+            self._ledger.tell(job_id, event, now=self._clock.now(), actor=self._actor)
         except (NotAllowed, AlreadyFinished):
             return  # someone cancelled or released it in between
 
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """SIGTERM and SIGINT drain while the loop runs, where a process lets us: in its main thread."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
 
-        def heard(number: int, frame: FrameType | None) -> None:
-            self.stop()
+def _pass(wishes: Wishes, why: str, asked: bool) -> None:
+    wishes.ask(why) if asked else wishes.take_back(why)
 
-        before = {number: signal.signal(number, heard) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+
+def _end_of(running: Running) -> events.Ended:
+    assert running.ended is not None
+    return running.ended

@@ -1,0 +1,83 @@
+"""How a worker is told to end: by signals, twice for hard; and how long each step of it may take."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from perenne.runtime.clock import Clock
+from perenne.runtime.wishes import Wishes
+
+GRACE_S = 10.0  # from the wish to end until tools are stopped too
+LAST_GRACE_S = 2.0  # from then until the process ends itself
+EXIT_CODE = 70
+
+
+class Drain:
+    """Whether this worker is to end, since when, and how hard."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since: float | None = None
+        self._pressed_at: float | None = None
+        self.asked = 0
+
+    @property
+    def begun(self) -> bool:
+        return self._since is not None
+
+    @property
+    def pressed(self) -> bool:
+        return self._pressed_at is not None
+
+    def begin(self) -> None:
+        if self._since is None:
+            self._since = self._clock.monotonic()
+
+    def go_on(self, wishes: Iterable[Wishes]) -> None:
+        """Take the step that is due: stop the tools after the grace time or a second signal; at last end the process."""
+        held = list(wishes)
+        if self._since is None or not held:
+            return
+        now = self._clock.monotonic()
+        if self.asked >= 2 or now - self._since >= GRACE_S:
+            self.press(held)
+        if self._pressed_at is not None and now - self._pressed_at >= LAST_GRACE_S:
+            # A thread cannot be ended from outside. Dying keeps the promise: whoever recovers finds it interrupted.
+            os._exit(EXIT_CODE)
+
+    def press(self, wishes: Iterable[Wishes]) -> None:
+        """Stop tools now."""
+        for one in wishes:
+            one.ask("suspend", hard=True)
+        if self._pressed_at is None:
+            self._pressed_at = self._clock.monotonic()
+
+    def next_step_s(self) -> float | None:
+        """Seconds until the next step is due."""
+        if self._since is None:
+            return None
+        since, grace_s = (self._since, GRACE_S) if self._pressed_at is None else (self._pressed_at, LAST_GRACE_S)
+        return max(since + grace_s - self._clock.monotonic(), 0.0)
+
+
+@contextmanager
+def signals(heard: Callable[[], None]) -> Iterator[None]:
+    """SIGTERM and SIGINT call `heard` meanwhile, where a process lets us: in its main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        heard()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

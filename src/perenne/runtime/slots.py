@@ -1,0 +1,105 @@
+"""The threads that run attempts, one at a time each, and the attempts they hold.
+
+What does not live here: which attempts to run, and what becomes of them when they ended (`worker`).
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from perenne.core.events import Ended
+from perenne.runtime.clock import Clock
+from perenne.runtime.wishes import Wishes
+from perenne.store.ledger import Claim
+
+QUICK_S = 0.01
+SAMPLES = 8
+
+
+@dataclass(eq=False)
+class Running:
+    """An attempt that this worker holds: waiting for a slot, in one, or ended and not recorded yet."""
+
+    claim: Claim
+    wishes: Wishes = field(default_factory=Wishes)
+    started_at: float | None = None
+    ended: Ended | None = None
+
+    @property
+    def limit_at(self) -> float | None:
+        """When its active time is used up, on the monotonic clock; None while it has no limit or did not start."""
+        job = self.claim.job
+        if job.active_limit_ms is None or self.started_at is None:
+            return None
+        return self.started_at + max(job.active_limit_ms - job.active_ms, 0) / 1000
+
+
+class Slots:
+    """So many threads that perform attempts, and ring when one ended."""
+
+    def __init__(
+        self, perform: Callable[[Claim, Wishes], Ended], count: int, clock: Clock, ring: Callable[[], None]
+    ) -> None:
+        self.count = count
+        self.held: dict[str, Running] = {}
+        self.fault: BaseException | None = None
+        self._perform, self._clock, self._ring = perform, clock, ring
+        self._todo: queue.SimpleQueue[Running | None] = queue.SimpleQueue()
+        self._done: deque[Running] = deque()
+        self._mean_s, self._samples = 0.0, 0
+        self._threads = [threading.Thread(target=self._work, daemon=True, name=f"slot-{n}") for n in range(count)]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def room(self) -> int:
+        """How many attempts more this worker wants: one a slot, two where attempts are over before a claim would be."""
+        quick = self._samples >= SAMPLES and self._mean_s < QUICK_S
+        return self.count * (2 if quick else 1) - sum(one.ended is None for one in self.held.values())
+
+    def put(self, claim: Claim) -> None:
+        running = Running(claim)
+        self.held[claim.token.attempt] = running
+        self._todo.put(running)
+
+    def take_ended(self) -> list[Running]:
+        """The attempts that ended since the last call; they stay held until `forget`."""
+        taken = []
+        while self._done:
+            taken.append(self._done.popleft())
+        return taken
+
+    def forget(self, running: Running) -> None:
+        """The end is recorded."""
+        del self.held[running.claim.token.attempt]
+        running.wishes.stop.close()
+
+    def close(self, timeout_s: float) -> None:
+        """Let the threads end once they are free, and wait for them so long."""
+        for _ in self._threads:
+            self._todo.put(None)
+        deadline = self._clock.monotonic() + timeout_s
+        for thread in self._threads:
+            thread.join(max(deadline - self._clock.monotonic(), 0))
+
+    def _work(self) -> None:
+        while (running := self._todo.get()) is not None:
+            try:
+                running.started_at = self._clock.monotonic()
+                ended = self._perform(running.claim, running.wishes)
+                self._measure(self._clock.monotonic() - running.started_at)
+                running.ended = ended
+                self._done.append(running)
+            except BaseException as fault:
+                self.fault = self.fault or fault
+            self._ring()
+
+    def _measure(self, seconds: float) -> None:
+        self._samples += 1
+        self._mean_s += (seconds - self._mean_s) / min(self._samples, 64)

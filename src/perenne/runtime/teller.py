@@ -1,0 +1,36 @@
+"""A thread that tells listeners of ends, so that a slow listener holds up nobody else."""
+
+from __future__ import annotations
+
+import queue
+import threading
+
+from perenne.core.job import Job
+from perenne.crashpoints import crash_point
+from perenne.runtime.ends import Ends
+
+
+class Teller:
+    """Tells in the order in which the ends were written."""
+
+    def __init__(self, ends: Ends) -> None:
+        self._ends = ends
+        self._news: queue.SimpleQueue[tuple[int, list[Job]] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, daemon=True, name="teller")
+        self._thread.start()
+
+    def tell(self, ticket: int, jobs: list[Job]) -> None:
+        """Tell of these ends, then close the ticket."""
+        self._news.put((ticket, jobs))
+
+    def close(self) -> None:
+        """Return once all is told."""
+        self._news.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (news := self._news.get()) is not None:
+            ticket, jobs = news
+            self._ends.tell(jobs)
+            self._ends.close(ticket)
+            crash_point("acknowledge.told")
