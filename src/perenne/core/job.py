@@ -46,7 +46,7 @@ class Token(msgspec.Struct, frozen=True):
     epoch: int
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class Job(msgspec.Struct, frozen=True):
     """One durable request, as the ledger knows it. The order of fields is the order of the table's columns."""
 
     seq: int

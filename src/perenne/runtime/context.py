@@ -5,6 +5,7 @@ Every verb here is safe to call from the handler's own thread only.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ from perenne.core.publication import Publication
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput, StaleToken, Unwound
 from perenne.files import atomic
+from perenne.files.workspace import Workspace
 from perenne.runtime.clock import Clock
 from perenne.runtime.joblog import JobLog
 from perenne.runtime.stop import Stop
@@ -38,7 +40,7 @@ class Context:
         ledger: Ledger,
         clock: Clock,
         log: JobLog,
-        stage: Path,
+        workspace: Workspace,
         deadline: float | None,
     ) -> None:
         self.job_id = job.id
@@ -47,7 +49,7 @@ class Context:
         self.deadline = deadline
         self.published = False
         self._token, self._wishes, self._ledger, self._clock, self._log = token, wishes, ledger, clock, log
-        self._stage, self.staged = stage, False
+        self._workspace, self._stage = workspace, None  # type: Workspace, Path | None
         self._done, self._total = 0, None  # type: int, int | None
         self._unkept: tuple[int, int | None, str | None] | None = None
         self._kept_at = float("-inf")
@@ -65,9 +67,15 @@ class Context:
     @property
     def stage(self) -> Path:
         """A private folder of this attempt, made when first asked for, removed when the attempt ends."""
-        self.staged = True
-        atomic.make_folder(self._stage)
+        if self._stage is None:
+            self._stage = self._workspace.stage_folder / self._token.attempt
+            atomic.make_folder(self._stage)
         return self._stage
+
+    def remove_stage(self) -> None:
+        """Remove the private folder, if there is one; what cannot be removed is left to recovery."""
+        if self._stage is not None:
+            shutil.rmtree(self._stage, ignore_errors=True)
 
     def boundary(self) -> None:
         """A point where the attempt may end: for cancel, a limit, a stopping worker or a pause.

@@ -39,7 +39,7 @@ class Drain:
             self._since = self._clock.monotonic()
 
     def go_on(self, wishes: Iterable[Wishes]) -> None:
-        """Take the step that is due: stop the tools after the grace time or a second signal; at last end the process."""
+        """Take the step that is due: after the grace time or a second signal stop the tools; at last die."""
         held = list(wishes)
         if self._since is None or not held:
             return

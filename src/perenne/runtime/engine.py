@@ -47,7 +47,7 @@ class Engine:
         self._driver, self._clock, self._luck, self._holding = driver, clock, luck, holding
         self._ledger, self._reader = Ledger(driver), Reader(driver)
         self._notices, self._owners = Notices(driver), Owners(driver)
-        self._log = JobLog(workspace.own_folder / "logs" / "engine.jsonl", 0, clock)
+        self._log = JobLog(workspace, "engine", 0, clock)
         self._ends = Ends(lambda text: self._log.write("error", text))
         self._actor = f"person:{_user()}"
 

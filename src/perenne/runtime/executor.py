@@ -5,10 +5,8 @@ What does not live here: what an ending means for the job (`core.decide`), and c
 
 from __future__ import annotations
 
-import shutil
 import traceback
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 
@@ -52,7 +50,7 @@ class Executor:
 
     def _perform(self, claim: Claim, wishes: Wishes) -> tuple[events.Answer, Published]:
         kind = self.app.kind(claim.job.kind, claim.job.version)
-        log = JobLog(self.workspace.log_of(claim.job.id), claim.token.number, self.clock)
+        log = JobLog(self.workspace, claim.job.id, claim.token.number, self.clock)
         try:
             publication = lookup.identity_of(claim.job, kind, self.workspace.root)
         except InvalidInput as error:
@@ -66,8 +64,7 @@ class Executor:
             return events.Missing(sentence), published
         context = self._context(claim, publication, wishes, log)
         answer = _call(kind, context, publication, wishes, log)
-        if context.staged:
-            shutil.rmtree(self._stage_of(claim), ignore_errors=True)
+        context.remove_stage()
         crash_point("run.executed")
         return _look_after(kind, context, publication, answer)
 
@@ -81,12 +78,9 @@ class Executor:
             ledger=self.ledger,
             clock=self.clock,
             log=log,
-            stage=self._stage_of(claim),
+            workspace=self.workspace,
             deadline=None if left_ms is None else self.clock.monotonic() + left_ms / 1000,
         )
-
-    def _stage_of(self, claim: Claim) -> Path:
-        return self.workspace.stage_folder / claim.token.attempt
 
 
 def _call(kind: Kind, context: Context, publication: Publication, wishes: Wishes, log: JobLog) -> events.Answer:

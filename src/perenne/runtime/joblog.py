@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import threading
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from perenne.files.workspace import Workspace
 from perenne.runtime.clock import Clock
 
 ATTEMPT_BYTES = 1 << 20
@@ -20,8 +20,8 @@ ATTEMPT_BYTES = 1 << 20
 class JobLog:
     """Appends to `logs/<job>.jsonl`, at most 1 MiB an attempt; what comes after is counted, not kept."""
 
-    def __init__(self, path: Path, number: int, clock: Clock) -> None:
-        self._path, self._number, self._clock = path, number, clock
+    def __init__(self, workspace: Workspace, name: str, number: int, clock: Clock) -> None:
+        self._workspace, self._name, self._number, self._clock = workspace, name, number, clock
         self._left_bytes = ATTEMPT_BYTES
         self._lock = threading.Lock()
         self.failed: str | None = None
@@ -37,14 +37,13 @@ class JobLog:
             self._append(encoded)
 
     def _append(self, encoded: bytes) -> None:
+        path = self._workspace.log_of(self._name)
         try:
-            descriptor = os.open(
-                self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
-            )
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
                 os.write(descriptor, encoded)
             finally:
                 os.close(descriptor)
         except OSError as error:
             # A full disk must not cost the job; the first reason is kept for whoever asks.
-            self.failed = self.failed or f"{self._path}: {error.strerror}"
+            self.failed = self.failed or f"{path}: {error.strerror}"

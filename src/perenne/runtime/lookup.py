@@ -14,12 +14,15 @@ from perenne.core.job import Job
 from perenne.core.kind import Kind
 from perenne.core.publication import Publication, Published
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_IDS = msgspec.json.Decoder(dict[str, str])
+
 
 def identity_of(job: Job, kind: Kind, root: Path) -> Publication:
     """The identity that was fixed at submit."""
     return Publication(
         job_id=job.id,
-        ids=msgspec.json.decode(job.publications, type=dict[str, str]),
+        ids=_IDS.decode(job.publications),
         requested_at=stamp(job.requested_at),
         input=kind.read_input(job.input),
         workspace=root,
@@ -28,8 +31,7 @@ def identity_of(job: Job, kind: Kind, root: Path) -> Publication:
 
 def stamp(at: int) -> str:
     """UTC microseconds as `YYYY-MM-DDTHH:MM:SSZ`."""
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return (_EPOCH + timedelta(microseconds=at)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def look(kind: Kind, publication: Publication) -> Published:

@@ -47,6 +47,7 @@ class Slots:
         self.count = count
         self.held: dict[str, Running] = {}
         self.fault: BaseException | None = None
+        self.listener_sleeps = False
         self._perform, self._clock, self._ring = perform, clock, ring
         self._todo: queue.SimpleQueue[Running | None] = queue.SimpleQueue()
         self._done: deque[Running] = deque()
@@ -67,6 +68,10 @@ class Slots:
         running = Running(claim)
         self.held[claim.token.attempt] = running
         self._todo.put(running)
+
+    @property
+    def any_ended(self) -> bool:
+        return bool(self._done) or self.fault is not None
 
     def take_ended(self) -> list[Running]:
         """The attempts that ended since the last call; they stay held until `forget`."""
@@ -98,7 +103,8 @@ class Slots:
                 self._done.append(running)
             except BaseException as fault:
                 self.fault = self.fault or fault
-            self._ring()
+            if self.listener_sleeps:
+                self._ring()
 
     def _measure(self, seconds: float) -> None:
         self._samples += 1

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from perenne.core import events
 from perenne.core.job import Job
-from perenne.core.states import JobState
 from perenne.errors import AlreadyFinished, DiskLow, NotAllowed, StaleToken, StoreBusy
 from perenne.runtime.drain import GRACE_S, Drain, signals
 from perenne.runtime.ends import Ends
@@ -108,7 +107,14 @@ class Worker:
                 raise self._slots.fault
             if not self._slots.held and not store_waits and (not stay or self._drain.begun):
                 return
-            self._bell.wait(self._patience(store_waits), list(self._watches.values()))
+            self._sleep(self._patience(store_waits))
+
+    def _sleep(self, most_s: float | None) -> None:
+        """Wait for a ring; a slot rings only while we sleep, and looks for us after it put its end where we look."""
+        self._slots.listener_sleeps = True
+        if not self._slots.any_ended:
+            self._bell.wait(most_s, list(self._watches.values()))
+        self._slots.listener_sleeps = False
 
     def _turn(self) -> bool:
         """Record what ended and claim what there is room for; false when the store must be tried again."""
@@ -204,7 +210,7 @@ class Worker:
 
     def _release_found(self) -> None:
         """Jobs that waited for a tool go on when it is here."""
-        for job_id in self._reader.standing(JobState.BLOCKED):
+        for job_id in self._reader.blocked():
             job = self._reader.job(job_id)
             if job.reason != "tool_missing" or not self._executor.app.knows(job.kind, job.version):
                 continue

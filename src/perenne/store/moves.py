@@ -35,7 +35,7 @@ def end(tx: Transaction, job: Job, change: Change, token: Token, *, active_ms: i
     Raises: StaleToken: the row is no longer this attempt's; nothing is written.
     """
     moved = _write_ending(tx, job, change, token, active_ms, now)
-    _close_attempt(tx, change, token, active_ms, now)
+    _close_attempt(tx, job, change, token, active_ms, now)
     ended = _follow(tx, job, moved, change, actor, now)
     if job.pause_asked and ended[0].state in _GOES_ON:
         # The attempt ended for another reason before it met the pause; the wish outlives it.
@@ -191,9 +191,11 @@ def stale(job_id: str, token: Token, job: Job | None) -> StaleToken:
     )
 
 
-def _close_attempt(tx: Transaction, change: Change, token: Token, active_ms: int, now: int) -> None:
+def _close_attempt(tx: Transaction, job: Job, change: Change, token: Token, active_ms: int, now: int) -> None:
     tx.run(
         "close_attempt",
+        job=job.seq,
+        number=token.number,
         id=token.attempt,
         outcome=change.outcome,
         reason=change.reason,

@@ -44,9 +44,9 @@ class Reader:
         found = self._driver.read(lambda tx: tx.all("list_jobs", state=state, after=after, limit=limit))
         return [rows.job(row) for row in found]
 
-    def standing(self, state: JobState) -> list[str]:
-        """Ids of all jobs that are RUNNING, BLOCKED or PAUSED_QUOTA."""
-        return [row[0] for row in self._driver.read(lambda tx: tx.all("standing_jobs", state=state))]
+    def blocked(self) -> list[str]:
+        """Ids of all jobs that are BLOCKED."""
+        return [row[0] for row in self._driver.read(lambda tx: tx.all("blocked_jobs"))]
 
     def attempts(self, job_id: str) -> list[Attempt]:
         found = self._driver.read(lambda tx: tx.all("attempts_of_job", job_id=job_id))

@@ -8,16 +8,20 @@ from perenne.store.driver import Row
 
 _JOB = Job.__struct_fields__
 _STATE, _ON_DEPENDENCY = _JOB.index("state"), _JOB.index("on_dependency")
-_OUTCOME, _SPENT = Attempt.__struct_fields__.index("outcome"), Attempt.__struct_fields__.index("spent")
 _CANCEL, _PAUSE = _JOB.index("cancel_asked"), _JOB.index("pause_asked")
+_OUTCOME, _SPENT = Attempt.__struct_fields__.index("outcome"), Attempt.__struct_fields__.index("spent")
+
+# A look-up in a dict takes a tenth of the time of a call of the enumeration, and every move reads a row.
+_STATES = {str(state): state for state in JobState}
+_POLICIES = {str(policy): policy for policy in OnDependency}
 
 
 def job(row: Row) -> Job:
     values = list(row)
-    values[_STATE] = JobState(row[_STATE])
-    values[_ON_DEPENDENCY] = OnDependency(row[_ON_DEPENDENCY])
+    values[_STATE] = _STATES[row[_STATE]]
+    values[_ON_DEPENDENCY] = _POLICIES[row[_ON_DEPENDENCY]]
     values[_CANCEL], values[_PAUSE] = bool(row[_CANCEL]), bool(row[_PAUSE])
-    return Job(**dict(zip(_JOB, values, strict=True)))
+    return Job(*values)
 
 
 def attempt(row: Row) -> Attempt:

@@ -71,7 +71,9 @@ create index job_ripe on job (queue, kind, version, rank, seq)
 
 create index job_due on job (due_at) where state in ('QUEUED', 'RETRY_WAIT') and due_at > 0;
 
-create index job_standing on job (state, seq) where state in ('RUNNING', 'BLOCKED', 'PAUSED_QUOTA');
+create index job_running on job (seq) where state = 'RUNNING';
+
+create index job_blocked on job (seq) where state = 'BLOCKED';
 
 create table dependency (
     job integer not null references job (seq),
@@ -95,10 +97,9 @@ create table owner (
 create index owner_present on owner (joined_at, id) where left_at is null;
 
 create table attempt (
-    seq integer primary key,
-    id text not null unique,
     job integer not null references job (seq),
     number integer not null,
+    id text not null,
     epoch integer not null,
     owner text not null references owner (id),
     claimed_at integer not null,
@@ -110,10 +111,9 @@ create table attempt (
     spent integer not null default 1 check (spent in (0, 1)),
     active_ms integer not null default 0,
     diagnostic text check (length(cast(diagnostic as blob)) <= 2048),
+    primary key (job, number),
     check ((ended_at is null) = (outcome is null))
-) strict;
-
-create unique index attempt_of_job on attempt (job, number);
+) strict, without rowid;
 
 create table history (
     seq integer primary key,

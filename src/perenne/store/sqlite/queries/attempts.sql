@@ -4,7 +4,7 @@ insert into attempt (id, job, number, epoch, owner, claimed_at)
 values (:id, :job, :number, :epoch, :owner, :now)
 
 -- name: close_attempt
--- An attempt ends, once. :id, :outcome, :reason, :spent, :active_ms, :diagnostic, :now
+-- An attempt ends, once. :job, :number, :id, :outcome, :reason, :spent, :active_ms, :diagnostic, :now
 update attempt
 set
     ended_at = :now,
@@ -13,7 +13,9 @@ set
     spent = :spent,
     active_ms = :active_ms,
     diagnostic = :diagnostic
-where id = :id
+where job = :job
+and number = :number
+and id = :id
 and ended_at is null
 
 -- name: attempts_of_job
@@ -32,6 +34,6 @@ select
     attempt.id, job.id, attempt.number, attempt.epoch, attempt.owner, attempt.claimed_at, attempt.ended_at,
     attempt.outcome, attempt.reason, attempt.spent, attempt.active_ms, attempt.diagnostic
 from job
-join attempt on attempt.id = job.attempt
+join attempt on attempt.job = job.seq and attempt.number = job.number
 where job.state = 'RUNNING'
 order by job.seq

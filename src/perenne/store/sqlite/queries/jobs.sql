@@ -54,11 +54,11 @@ and (:state is null or state = :state)
 order by seq
 limit :limit
 
--- name: standing_jobs
--- Ids of the jobs in one of the few states that recovery and release look through. :state
+-- name: blocked_jobs
+-- Ids of the jobs that are BLOCKED, in the order of submission.
 select id
 from job
-where state = :state
+where state = 'BLOCKED'
 order by seq
 
 -- name: active_job
