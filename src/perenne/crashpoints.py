@@ -69,6 +69,23 @@ POINTS: tuple[str, ...] = (
     "import.committed",
     "import.rolled_back",
     "import.undone",
+    "purge.written",
+    "purge.committed",
+    "purge.log_removed",  # the log of a job that is gone
+    "backup.staged",
+    "backup.renamed",
+    "backup.folder_synced",
+    "backup.leftover_removed",  # the name under which it was made
+    "restore.leftover_removed",  # a copy that a killed restore left
+    "restore.staged",
+    "restore.written",
+    "restore.committed",  # the epoch is raised, under no name that anybody opens
+    "restore.kept",  # the replaced ledger has its second name
+    "restore.moved_aside",  # one file of a replaced ledger that cannot be read
+    "restore.renamed",
+    "restore.folder_synced",
+    "migrate.written",
+    "migrate.committed",
 )
 
 _armed: tuple[str, int] | None = None
