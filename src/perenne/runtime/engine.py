@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
-import msgspec
-
 from perenne.app import App
-from perenne.core import events, identity
-from perenne.core.job import Attempt, HistoryLine, Job, OnDependency, Queue, Receipt, Submission
+from perenne.core import events
+from perenne.core.job import Attempt, HistoryLine, Job, Queue, Receipt, Submission
 from perenne.core.kind import Kind
 from perenne.core.states import JobState
 from perenne.crashpoints import crash_point
-from perenne.errors import InvalidInput, NotAllowed
+from perenne.errors import InvalidInput, NotAllowed, QueueFull
 from perenne.files.workspace import Workspace
-from perenne.runtime import wake
+from perenne.runtime import request, wake
 from perenne.runtime.clock import Clock
 from perenne.runtime.ends import Ends
 from perenne.runtime.executor import Executor
@@ -51,53 +49,60 @@ class Engine:
         self._ends = Ends(lambda text: self._log.write("error", text))
         self._actor = f"person:{_user()}"
 
-    def submit(
-        self,
-        kind: Kind | str,
-        input: object,
-        *,
-        job_id: str | None = None,
-        key: str | None = None,
-        unique_key: str | None = None,
-        queue: str | None = None,
-        priority: int = 0,
-        depends_on: Sequence[str] = (),
-        on_dependency: str = "block",
-        max_attempts: int | None = None,
-        ids: Mapping[str, str] | None = None,
-        requested_at: int | None = None,
-    ) -> Receipt:
+    def request(self, kind: Kind | str, input: object, **wishes: Any) -> Submission:
+        """A job to be submitted, with its id and every id it will ever publish under; nothing is stored yet.
+
+        Args: kind: or its name (newest version). input: fits its input type. wishes: as `Wishes` names them.
+        Raises: UnknownKind, InvalidInput, TooLarge.
+        """
+        return request.make(self.app, kind, input, request.read(wishes), now=self._clock.now(), luck=self._luck)
+
+    def submit(self, kind: Kind | str, input: object, *, patience_s: float = 0.0, **wishes: Any) -> Receipt:
         """Store a job durably and wake an idle worker; the same key and content again gives the same job.
 
-        Args: kind: or its name (newest version). input: fits the kind's input type. unique_key: at most one unfinished
-        job has it. ids: for publications whose ids the application fixes itself. requested_at: UTC microseconds.
+        Args: patience_s: how long to wait for room in a full queue. wishes: see `Wishes`.
         Raises: UnknownKind, InvalidInput, TooLarge, QueueFull, DuplicateJob, JobNotFound, DependencyCycle; the call
         then changed nothing.
         Guarantees: the job survives kill -9 and power loss once this returned.
         """
-        kind = self.app.kind(kind) if isinstance(kind, str) else self.app.kind(kind.name, kind.version)
-        now = self._clock.now()
-        id = job_id or identity.job_id(now, self._luck.bytes(10))
-        wanted = Submission(
-            id=id,
-            kind=kind.name,
-            version=kind.version,
-            input=kind.encode_input(input),
-            queue=queue or kind.queue,
-            key=key,
-            unique_key=unique_key,
-            priority=priority,
-            dependencies=tuple(depends_on),
-            on_dependency=_policy(on_dependency),
-            max_attempts=kind.max_attempts if max_attempts is None else max_attempts,
-            publications=_ids(kind, id, ids),
-            requested_at=now if requested_at is None else requested_at,
-            active_limit_ms=None if kind.active_limit_s is None else int(kind.active_limit_s * 1000),
-        )
-        receipt = self._ledger.submit(wanted, now=now, actor=self._actor)
+        return self._enter([self.request(kind, input, **wishes)], patience_s)[0]
+
+    def submit_many(self, batch: Sequence[Submission], *, patience_s: float = 0.0) -> list[Receipt]:
+        """Store what `request` made, all or none, in one transaction; members may wait for each other by id.
+
+        Raises: as `submit`, naming the member; a circle of dependencies by its path.
+        """
+        return self._enter(batch, patience_s)
+
+    def _enter(self, batch: Sequence[Submission], patience_s: float) -> list[Receipt]:
+        try:
+            receipts = self._store(batch)
+        except QueueFull:
+            if patience_s <= 0:
+                raise
+            receipts = self._store_when_there_is_room(batch, patience_s)
         self._ring()
         crash_point("submit.woken")
-        return receipt
+        return receipts
+
+    def _store(self, batch: Sequence[Submission]) -> list[Receipt]:
+        now = self._clock.now()
+        if len(batch) == 1:
+            return [self._ledger.submit(batch[0], now=now, actor=self._actor)]
+        return self._ledger.submit_many(batch, now=now, actor=self._actor)
+
+    def _store_when_there_is_room(self, batch: Sequence[Submission], patience_s: float) -> list[Receipt]:
+        """Whoever ends a job rings; so we look again then, and for the last time when the time is over."""
+        deadline = self._clock.monotonic() + patience_s
+        with wake.Bell(self.workspace.wake_folder) as bell:
+            while True:
+                left_s = deadline - self._clock.monotonic()
+                try:
+                    return self._store(batch)
+                except QueueFull:
+                    if left_s <= 0:
+                        raise
+                bell.wait(left_s)
 
     def cancel(self, job_id: str, reason: str = "cancel_requested") -> Job:
         """Cancel a waiting job at once; ask a running one to end at its next boundary and stop its tool.
@@ -245,25 +250,6 @@ class Engine:
 
     def _ring(self) -> None:
         wake.ring_all(self.workspace.wake_folder)
-
-
-def _policy(value: str) -> OnDependency:
-    try:
-        return OnDependency(value)
-    except ValueError:
-        known = ", ".join(OnDependency)
-        raise InvalidInput(
-            f"on_dependency: {value!r}; give one of {known}", field="on_dependency", value=value
-        ) from None
-
-
-def _ids(kind: Kind, job: str, given: Mapping[str, str] | None) -> str:
-    """The ids of everything the job will ever publish."""
-    names = set(given or ()) ^ set(kind.publications)
-    if given is not None and names:
-        raise InvalidInput(f"ids of {kind}: {sorted(given)}; give exactly {sorted(kind.publications)}", field="ids")
-    ids = given or {name: identity.publication_id(job, name) for name in kind.publications}
-    return msgspec.json.encode({name: identity.check_uuid(f"ids.{name}", id) for name, id in ids.items()}).decode()
 
 
 def _user() -> str:

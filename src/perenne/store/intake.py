@@ -5,13 +5,16 @@ What does not live here: the transaction around it (`ledger`), and the typed che
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
 from perenne.core import events, limits
 from perenne.core.decide import Change, decide
 from perenne.core.identity import check_uuid
 from perenne.core.job import Job, Receipt, Submission
 from perenne.core.kind import check_attempts
 from perenne.core.states import JobState
-from perenne.errors import DependencyCycle, DuplicateJob, InvalidInput, JobNotFound
+from perenne.errors import DependencyCycle, DuplicateJob, EngineError, InvalidInput, JobNotFound
 from perenne.store import moves, rows
 from perenne.store.driver import Transaction
 
@@ -42,6 +45,37 @@ def check(wanted: Submission) -> None:
         raise InvalidInput(
             f"dependencies: {found}, the limit is {limits.DEPENDENCIES}; join them in steps", field="dependencies"
         )
+
+
+def check_batch(batch: Sequence[Submission]) -> dict[str, Submission]:
+    """The members of a batch by id, each checked.
+
+    Raises: as `check`, naming the member; InvalidInput: two members have one id.
+    """
+    by_id: dict[str, Submission] = {}
+    for place, wanted in enumerate(batch):
+        with named(f"member {place}"):
+            check(wanted)
+        if by_id.setdefault(wanted.id, wanted) is not wanted:
+            raise InvalidInput(
+                f"member {place}: id: {wanted.id} stands twice in the batch; give each job its own", field="id"
+            )
+    return by_id
+
+
+@contextmanager
+def named(member: str) -> Iterator[None]:
+    """Say of an error which member of a batch it is about."""
+    try:
+        yield
+    except EngineError as error:
+        raise type(error)(f"{member}: {error}", member=member, **error.facts) from None
+
+
+def enter(tx: Transaction, wanted: Submission, now: int, actor: str) -> Receipt:
+    """As `find_or_insert`, for a member of a batch."""
+    with named(f"job {wanted.id}"):
+        return find_or_insert(tx, wanted, now, actor)
 
 
 def _check_text(field: str, value: str, limit_bytes: int) -> None:

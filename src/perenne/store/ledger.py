@@ -16,6 +16,7 @@ import msgspec
 
 from perenne.core import events
 from perenne.core.decide import Ask, Change, decide
+from perenne.core.dependencies import ordered
 from perenne.core.job import Job, Receipt, Submission, Token
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput, JobNotFound, StaleToken
@@ -70,6 +71,16 @@ class Ledger:
         """
         intake.check(wanted)
         return self._write("submit", lambda tx: intake.find_or_insert(tx, wanted, now, actor))
+
+    def submit_many(self, batch: Sequence[Submission], *, now: int, actor: str) -> list[Receipt]:
+        """Store a batch in one transaction, all or none; its members may wait for each other, in any order.
+
+        Raises: as `submit`, naming the member; DependencyCycle names the path. Nothing was written then.
+        """
+        by_id = intake.check_batch(batch)
+        order = ordered({wanted.id: wanted.dependencies for wanted in batch})
+        answers = self._write("submit", lambda tx: {id: intake.enter(tx, by_id[id], now, actor) for id in order})
+        return [answers[wanted.id] for wanted in batch]
 
     def claim(self, lanes: Sequence[Lane], *, owner: str, attempt: str, now: int) -> Claim | None:
         """The best due job of these kinds in any open queue, now RUNNING under a new attempt; None if there is none."""

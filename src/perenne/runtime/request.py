@@ -1,0 +1,110 @@
+"""Makes a checked request of what a caller says: every wish by name, every id fixed, nothing stored.
+
+What does not live here: what a kind's input may be (`core.kind`), and the bounds that the ledger keeps (`store.intake`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from perenne.app import App
+from perenne.core import identity
+from perenne.core.job import OnDependency, Submission
+from perenne.core.kind import Kind
+from perenne.errors import InvalidInput
+from perenne.runtime.luck import Luck
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What may be said with a submit, beside kind and input.
+
+    Args: job_id: a UUID of the caller's own. key: the same key and content again is the same job. unique_key: at most
+    one unfinished job has it. queue: else the kind's. priority: -1000 to 1000, higher first. not_before: with its time
+    zone. depends_on: ids of jobs. on_dependency: `block` or `fail`, when one of them ends badly. max_attempts: 1 to
+    100. ids: for publications whose ids the application fixes itself. requested_at: UTC microseconds.
+    """
+
+    job_id: str | None = None
+    key: str | None = None
+    unique_key: str | None = None
+    queue: str | None = None
+    priority: int = 0
+    not_before: datetime | None = None
+    depends_on: Sequence[str] = ()
+    on_dependency: str = "block"
+    max_attempts: int | None = None
+    ids: Mapping[str, str] | None = None
+    requested_at: int | None = None
+
+
+def read(wishes: Mapping[str, Any]) -> Wishes:
+    """The wishes by name.
+
+    Raises: InvalidInput: one has no such name.
+    """
+    known = [field.name for field in fields(Wishes)]
+    for name in wishes:
+        if name not in known:
+            raise InvalidInput(f"{name}: no such wish; known: {', '.join(known)}", field=name)
+    return Wishes(**wishes)
+
+
+def make(app: App, kind: Kind | str, input: object, wishes: Wishes, *, now: int, luck: Luck) -> Submission:
+    """The request, checked against the kind.
+
+    Raises: UnknownKind, InvalidInput, TooLarge.
+    """
+    kind = app.kind(kind) if isinstance(kind, str) else app.kind(kind.name, kind.version)
+    id = wishes.job_id or identity.job_id(now, luck.bytes(10))
+    return Submission(
+        id=id,
+        kind=kind.name,
+        version=kind.version,
+        input=kind.encode_input(input),
+        queue=wishes.queue or kind.queue,
+        key=wishes.key,
+        unique_key=wishes.unique_key,
+        priority=wishes.priority,
+        due_at=_due_at(wishes.not_before, now),
+        dependencies=tuple(wishes.depends_on),
+        on_dependency=_policy(wishes.on_dependency),
+        max_attempts=kind.max_attempts if wishes.max_attempts is None else wishes.max_attempts,
+        publications=_ids(kind, id, wishes.ids),
+        requested_at=now if wishes.requested_at is None else wishes.requested_at,
+        active_limit_ms=None if kind.active_limit_s is None else int(kind.active_limit_s * 1000),
+    )
+
+
+def _due_at(not_before: datetime | None, now: int) -> int:
+    if not_before is None:
+        return 0
+    if not_before.tzinfo is None:
+        raise InvalidInput(f"not_before: {not_before} has no time zone; give one, such as UTC", field="not_before")
+    due_at = int(not_before.timestamp() * 1_000_000)
+    return due_at if due_at > now else 0
+
+
+def _policy(value: str) -> OnDependency:
+    try:
+        return OnDependency(value)
+    except ValueError:
+        known = ", ".join(OnDependency)
+        raise InvalidInput(
+            f"on_dependency: {value!r}; give one of {known}", field="on_dependency", value=value
+        ) from None
+
+
+def _ids(kind: Kind, job: str, given: Mapping[str, str] | None) -> str:
+    """The ids of everything the job will ever publish, as JSON."""
+    if given is not None and set(given) != set(kind.publications):
+        raise InvalidInput(f"ids of {kind}: {sorted(given)}; give exactly {sorted(kind.publications)}", field="ids")
+    if not kind.publications:
+        return "{}"
+    ids = given or {name: identity.publication_id(job, name) for name in kind.publications}
+    return msgspec.json.encode({name: identity.check_uuid(f"ids.{name}", id) for name, id in ids.items()}).decode()
