@@ -1,6 +1,6 @@
 """Makes a checked request of what a caller says: every wish by name, every id fixed, nothing stored.
 
-What does not live here: what a kind's input may be (`core.kind`), and the bounds that the ledger keeps (`store.intake`).
+What does not live here: what a kind takes as input (`core.kind`), and the bounds the ledger keeps (`store.intake`).
 """
 
 from __future__ import annotations
