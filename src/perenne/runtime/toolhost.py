@@ -95,7 +95,7 @@ class Run:
 class Host:
     """The loop: what to do when a descriptor becomes readable."""
 
-    def __init__(self, control: socket.socket, worker: int) -> None:
+    def __init__(self, control: socket.socket) -> None:
         self.control = control
         self.runs: list[Run] = []
         self.children = watch_children()
@@ -104,18 +104,10 @@ class Host:
         self.actions: dict[int, Callable[[], None]] = {}
         self.listen(control.fileno(), self.admit)
         self.listen(self.children, self.collect)
-        self.listen_for_death_of(worker)
 
     def listen(self, descriptor: int, action: Callable[[], None]) -> None:
         self.actions[descriptor] = action
         self.poll.register(descriptor, select.POLLIN)
-
-    def listen_for_death_of(self, worker: int) -> None:
-        """See it even when a forked copy of the worker keeps the control socket open."""
-        with contextlib.suppress(AttributeError, OSError):  # not on macOS, nor before Linux 5.3
-            self.listen(os.pidfd_open(worker), self.leave)
-        if os.getppid() != worker:
-            self.leave()
 
     def close(self, channel: socket.socket) -> None:
         self.poll.unregister(channel)
@@ -261,14 +253,13 @@ def forget_inherited_signals() -> None:
 
 
 def main() -> None:
-    """Serve the process and the control socket that the command line names."""
-    worker, descriptor = int(sys.argv[1]), int(sys.argv[2])
-    control = socket.socket(fileno=descriptor)
+    """Serve the worker at the other end of the control socket that the command line names."""
+    control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
     forget_inherited_signals()
     os.chdir("/")
     with contextlib.suppress(WorkerGone):
-        Host(control, worker).serve()
+        Host(control).serve()
 
 
 if __name__ == "__main__":

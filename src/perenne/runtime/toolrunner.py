@@ -52,12 +52,13 @@ def run(argv: Sequence[str], *, cwd: Path, limits: Limits, stop: Stop | None = N
         missing = obstacle in (errno.ENOENT, errno.ENOTDIR)
         return result(ending="not_found" if missing else "preparation_error", elapsed_s=0.0, errno=obstacle)
     try:
+        stop_descriptor = None if stop is None else stop.fileno()
         tool = spawn(words, folder, limits)
     except OSError as fault:
         elapsed_s = time.monotonic() - began_s
         return result(ending="preparation_error", elapsed_s=elapsed_s, errno=fault.errno or errno.EIO)
     with tool:
-        watch = Watch(tool, limits, stop, began_s)
+        watch = Watch(tool, limits, stop_descriptor, began_s)
         ending = watch.wait()
     code = None if ending == "preparation_error" else watch.exit_code
     return result(

@@ -72,7 +72,7 @@ class HostProcess:
         self.control.settimeout(HOST_ANSWERS_WITHIN_S)
         with far:
             self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", toolhost.__file__, str(os.getpid()), str(far.fileno())],
+                [sys.executable, "-I", "-S", toolhost.__file__, str(far.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -87,7 +87,7 @@ class HostProcess:
             self.process.wait(HOST_ANSWERS_WITHIN_S)
 
     def disown(self) -> None:
-        """In a forked copy of this process: drop what belongs to the original."""
+        """In a forked copy of this process: drop what belongs to the original, whose death the host could not see."""
         self.control.close()
         self.process.returncode = 0  # not a child of the copy, which must not wait for it
 

@@ -16,11 +16,11 @@ from functools import partial
 
 from perenne.crashpoints import crash_point
 from perenne.runtime import toolhost
-from perenne.runtime.stop import Stop
 from perenne.runtime.toolspawner import Tool
 from perenne.runtime.toolvalues import Ending, Limits, Stream
 
 PIECE_BYTES = 65536
+LONGEST_WAIT_S = 3600.0  # poll counts milliseconds in 32 bits; a longer deadline is waited for in turns
 
 
 class Step(enum.Enum):
@@ -58,9 +58,12 @@ class Intake:
 
 
 class Watch:
-    """One tool from its start to its end. The thread that waits is the one that called; no other is needed."""
+    """One tool from its start to its end. The thread that waits is the one that called; no other is needed.
 
-    def __init__(self, tool: Tool, limits: Limits, stop: Stop | None, began_s: float) -> None:
+    `stop` is a descriptor that becomes readable when the tool must stop.
+    """
+
+    def __init__(self, tool: Tool, limits: Limits, stop: int | None, began_s: float) -> None:
         self.stdout = Intake(limits.stdout_bytes)
         self.stderr = Intake(limits.stderr_bytes)
         self.status: int | None = None  # the wait status of the tool, once reaped
@@ -71,7 +74,7 @@ class Watch:
         self._stop = stop
         self._step = Step.RUNNING
         self._deadline_s = began_s + limits.wall_s
-        self._selector = selectors.DefaultSelector()
+        self._selector = selectors.PollSelector()  # needs no descriptor of its own, so nothing can fail from here on
 
     def wait(self) -> Ending:
         """Wait until the tool is reaped and its outputs are read, or until the hard end."""
@@ -80,10 +83,11 @@ class Watch:
             self._listen(self._tool.stdout, partial(self._read, self._tool.stdout, self.stdout))
             self._listen(self._tool.stderr, partial(self._read, self._tool.stderr, self.stderr))
             if self._stop is not None:
-                self._listen(self._stop.fileno(), partial(self._hear_stop, self._stop.fileno()))
+                self._listen(self._stop, partial(self._hear_stop, self._stop))
             while not self._over():
+                left_s = self._deadline_s - time.monotonic()
                 # What happened comes before the deadline: a tool that ended in time has ended in time.
-                for key, _ in self._selector.select(max(0.0, self._deadline_s - time.monotonic())):
+                for key, _ in self._selector.select(min(max(0.0, left_s), LONGEST_WAIT_S)):
                     key.data()
                 if not self._over() and time.monotonic() >= self._deadline_s:
                     self._pass_deadline()

@@ -1,0 +1,107 @@
+"""The two that are compared: an engine that submits, and a bare loop that inserts the same row and commits.
+
+Both write files of their own, opened the same way (WAL, `synchronous=FULL`, foreign keys, equal checkpoints). The bare
+table has the columns and indexes of the ledger's job table, since it is made from the ledger's own schema.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import perenne
+from perenne import App, Engine, Job, Kind, sqlite
+from perenne.core import identity
+from perenne.files import workspace
+from perenne.runtime import clock, luck
+from perenne.store.sqlite import driver
+
+JOBS_AT_MOST = 100_000_000
+
+
+class Case(msgspec.Struct):
+    """The typed input of the measured job."""
+
+    name: str
+    number: int
+
+
+KIND = Kind("bench.case", 1, lambda context, case: None, Case)
+APP = App("bench", [KIND], queues={"default": JOBS_AT_MOST})
+
+
+def open_engine(root: Path, vfs: str | None) -> Engine:
+    """An engine on a new workspace; through the VFS named, which the public door does not offer."""
+    perenne.create(root, APP, name="benchmark", specimen=True)
+    made = workspace.read(root)
+    opened = driver.SQLiteDriver(made.ledger, workspace=made.id, vfs=vfs)
+    return Engine(made, APP, opened, clock.SYSTEM, luck.SYSTEM, None)
+
+
+def submit(engine: Engine, count: int, threads: int = 1) -> float:
+    """Seconds that so many durable submits take, shared out among threads."""
+
+    def some(number: int) -> None:
+        for one in range(number):
+            engine.submit(KIND, Case("own-mail-01.eml", one))
+
+    if threads == 1:
+        started = time.perf_counter()
+        some(count)
+        return time.perf_counter() - started
+    with ThreadPoolExecutor(threads) as pool:
+        started = time.perf_counter()
+        list(pool.map(some, [count // threads] * threads))
+        return time.perf_counter() - started
+
+
+class BareLoop:
+    """Insert and commit, and nothing else."""
+
+    def __init__(self, path: Path, like: Job, vfs: str | None) -> None:
+        sqlite.open(path, mode="create").close()
+        self._connection = sqlite.open(path, mode="write", vfs=vfs)
+        self._connection.pragma("wal_autocheckpoint", driver.CHECKPOINT_PAGES)
+        for statement in _job_table():
+            self._connection.execute(statement)
+        self._connection.execute(f"insert into queue (name, capacity) values ('{like.queue}', {JOBS_AT_MOST})")
+        self._like = {name: value for name, value in msgspec.structs.asdict(like).items() if name != "seq"}
+        names = ", ".join(self._like)
+        values = ", ".join(f":{name}" for name in self._like)
+        self._insert = f"insert into job ({names}) values ({values})"
+
+    def run(self, count: int) -> float:
+        """Seconds that so many rows take; the rows are made beforehand."""
+        rows = list(itertools.islice(self._rows(), count))
+        execute, insert = self._connection.execute, self._insert
+        started = time.perf_counter()
+        for row in rows:
+            execute("begin immediate")
+            execute(insert, row)
+            execute("commit")
+        return time.perf_counter() - started
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        start = clock.SYSTEM.now()
+        for number in itertools.count():
+            now, case = start + 100 * number, Case("own-mail-01.eml", number)
+            instants = dict.fromkeys(("rank", "submitted_at", "requested_at", "updated_at"), now)
+            id = identity.job_id(now, os.urandom(10))
+            yield {**self._like, **instants, "id": id, "input": msgspec.json.encode(case)}
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _job_table() -> list[str]:
+    """The statements of the ledger's schema that make the job table, its indexes, and the queue it refers to."""
+    text = (Path(driver.__file__).parent / "schema.sql").read_text(encoding="utf-8")
+    wanted = ("create table queue ", "create table job ")
+    return [one for one in map(str.strip, text.split(";")) if one.startswith(wanted) or " on job (" in one]
