@@ -5,6 +5,8 @@ What does not live here: which attempts to run, and what becomes of them when th
 
 from __future__ import annotations
 
+import contextlib
+import os
 import queue
 import threading
 from collections import deque
@@ -13,6 +15,7 @@ from dataclasses import dataclass, field
 
 from perenne.core.events import Ended
 from perenne.runtime.clock import Clock
+from perenne.runtime.wake import drain
 from perenne.runtime.wishes import Wishes
 from perenne.store.ledger import Claim
 
@@ -39,16 +42,17 @@ class Running:
 
 
 class Slots:
-    """So many threads that perform attempts, and ring when one ended."""
+    """So many threads that perform attempts; readable, for a loop that sleeps, once one of them ended."""
 
-    def __init__(
-        self, perform: Callable[[Claim, Wishes], Ended], count: int, clock: Clock, ring: Callable[[], None]
-    ) -> None:
+    def __init__(self, perform: Callable[[Claim, Wishes], Ended], count: int, clock: Clock) -> None:
         self.count = count
         self.held: dict[str, Running] = {}
         self.fault: BaseException | None = None
         self.listener_sleeps = False
-        self._perform, self._clock, self._ring = perform, clock, ring
+        self._perform, self._clock = perform, clock
+        self._readable, self._writable = os.pipe()
+        os.set_blocking(self._readable, False)
+        os.set_blocking(self._writable, False)
         self._todo: queue.SimpleQueue[Running | None] = queue.SimpleQueue()
         self._done: deque[Running] = deque()
         self._mean_s, self._samples = 0.0, 0
@@ -73,8 +77,12 @@ class Slots:
     def any_ended(self) -> bool:
         return bool(self._done) or self.fault is not None
 
+    def fileno(self) -> int:
+        return self._readable
+
     def take_ended(self) -> list[Running]:
         """The attempts that ended since the last call; they stay held until `forget`."""
+        drain(self._readable)
         taken = []
         while self._done:
             taken.append(self._done.popleft())
@@ -92,6 +100,9 @@ class Slots:
         deadline = self._clock.monotonic() + timeout_s
         for thread in self._threads:
             thread.join(max(deadline - self._clock.monotonic(), 0))
+        if not any(thread.is_alive() for thread in self._threads):
+            os.close(self._readable)
+            os.close(self._writable)
 
     def _work(self) -> None:
         while (running := self._todo.get()) is not None:
@@ -104,7 +115,8 @@ class Slots:
             except BaseException as fault:
                 self.fault = self.fault or fault
             if self.listener_sleeps:
-                self._ring()
+                with contextlib.suppress(BlockingIOError):
+                    os.write(self._writable, b"!")
 
     def _measure(self, seconds: float) -> None:
         self._samples += 1

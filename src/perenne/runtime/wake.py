@@ -16,6 +16,13 @@ from types import TracebackType
 from typing import Protocol
 
 
+def drain(descriptor: int) -> None:
+    """Read all that is in a pipe that does not block."""
+    with contextlib.suppress(BlockingIOError):
+        while len(os.read(descriptor, 4096)) == 4096:
+            pass
+
+
 class Readable(Protocol):
     """Something to wait for beside the bell."""
 
@@ -45,17 +52,15 @@ class Bell:
         with contextlib.suppress(BlockingIOError):
             os.write(self._descriptor, b"!")
 
-    def wait(self, timeout_s: float | None, also: Sequence[Readable] = ()) -> bool:
-        """Sleep until rung, until one of `also` is readable, or until the time is over; true when it was not the time.
+    def wait(self, timeout_s: float | None, also: Sequence[Readable] = ()) -> list[Readable]:
+        """Sleep until rung, until one of `also` is readable, or until the time is over; answers what is readable.
 
         Many rings are heard as one.
         """
         readable, _, _ = select.select([self, *also], [], [], timeout_s)
         if self in readable:
-            with contextlib.suppress(BlockingIOError):
-                while len(os.read(self._descriptor, 4096)) == 4096:
-                    pass
-        return bool(readable)
+            drain(self._descriptor)
+        return readable
 
     def close(self) -> None:
         self.path.unlink(missing_ok=True)

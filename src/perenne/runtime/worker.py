@@ -19,7 +19,7 @@ from perenne.runtime.luck import Luck
 from perenne.runtime.recovery import Recovery
 from perenne.runtime.slots import Running, Slots
 from perenne.runtime.teller import Teller
-from perenne.runtime.wake import Bell
+from perenne.runtime.wake import Bell, ring_all
 from perenne.runtime.watch import Watch
 from perenne.runtime.wishes import Wishes
 from perenne.store.ledger import Claim, Ending, Lane
@@ -59,7 +59,7 @@ class Worker:
         self._lanes = [Lane(kind.name, kind.version) for kind in executor.app.kinds]
         self._actor = f"worker:{owner.id}"
         self._bell = Bell(executor.workspace.wake_folder)
-        self._slots = Slots(executor.perform, slots, self._clock, self._bell.ring)
+        self._slots = Slots(executor.perform, slots, self._clock)
         self._drain = Drain(self._clock)
         self._unrecorded: list[Running] = []
         self._watches: dict[str, Watch] = {}
@@ -74,6 +74,7 @@ class Worker:
         """
         with self._bell, signals(self.stop):
             self._recovery.owners.join(self._owner, now=self._clock.now())
+            ring_all(self._executor.workspace.wake_folder)  # the others shall watch over us from now on
             self._teller = Teller(self._ends)
             self._slots.start()
             try:
@@ -99,22 +100,29 @@ class Worker:
         self._bell.ring()
 
     def _loop(self, stay: bool) -> None:
+        look = True
         while True:
-            self._meet_others()
-            self._pass_wishes()
+            if look:
+                self._meet_others()
+                self._pass_wishes()
+            self._pass_limits()
             store_waits = not self._turn()
             if self._slots.fault is not None:
                 raise self._slots.fault
             if not self._slots.held and not store_waits and (not stay or self._drain.begun):
                 return
-            self._sleep(self._patience(store_waits))
+            look = self._sleep(store_waits)
 
-    def _sleep(self, most_s: float | None) -> None:
-        """Wait for a ring; a slot rings only while we sleep, and looks for us after it put its end where we look."""
+    def _sleep(self, store_waits: bool) -> bool:
+        """Wait for a ring, an end, a death or a time; true when there may be more than ends to look at.
+
+        A slot writes to its pipe only while we sleep, and looks whether we do after it put its end where we look.
+        """
         self._slots.listener_sleeps = True
-        if not self._slots.any_ended:
-            self._bell.wait(most_s, list(self._watches.values()))
+        most_s = 0.0 if self._slots.any_ended and not store_waits else self._patience(store_waits)
+        ready = self._bell.wait(most_s, [self._slots, *self._watches.values()])
         self._slots.listener_sleeps = False
+        return self._drain.begun or (ready != [self._slots] and (bool(ready) or most_s != 0.0))
 
     def _turn(self) -> bool:
         """Record what ended and claim what there is room for; false when the store must be tried again."""
@@ -182,15 +190,18 @@ class Worker:
             self._drain.begin()
             self.report.drained = True
         asked = self._reader.asked() if self._slots.held else {}
-        now = self._clock.monotonic()
         for attempt, one in list(self._slots.held.items()):
             if attempt in asked:
                 _pass(one.wishes, "cancel", asked[attempt].cancel)
                 _pass(one.wishes, "pause", asked[attempt].pause)
                 _pass(one.wishes, "suspend", asked[attempt].stop or self._drain.begun)
+        self._drain.go_on(self._wishes())
+
+    def _pass_limits(self) -> None:
+        now = self._clock.monotonic()
+        for one in list(self._slots.held.values()):
             if one.limit_at is not None and now >= one.limit_at:
                 one.wishes.ask("limit")
-        self._drain.go_on(self._wishes())
 
     def _wishes(self) -> list[Wishes]:
         return [one.wishes for one in list(self._slots.held.values()) if one.ended is None]
