@@ -13,7 +13,6 @@ from perenne.core.job import Job, Token
 from perenne.core.publication import Publication
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput, StaleToken, Unwound
-from perenne.files import atomic
 from perenne.runtime.clock import Clock
 from perenne.runtime.joblog import JobLog
 from perenne.runtime.stop import Stop
@@ -65,7 +64,7 @@ class Context:
     @property
     def stage(self) -> Path:
         """A private folder of this attempt, made when first asked for, removed when the attempt ends."""
-        atomic.make_folder(self._stage)
+        self._stage.mkdir(mode=0o700, exist_ok=True)  # not durable: nothing in it outlives the attempt
         return self._stage
 
     def boundary(self) -> None:

@@ -5,7 +5,7 @@ What does not live here: what an ending means for the job (`core.decide`), and c
 
 from __future__ import annotations
 
-import shutil
+import contextlib
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from perenne.core.kind import Kind
 from perenne.core.publication import Publication, Published
 from perenne.crashpoints import crash_point
 from perenne.errors import Cancelled, DiskLow, EngineError, InvalidInput, StaleToken, StoreBusy, TooLarge, Unwound
+from perenne.files import atomic
 from perenne.files.workspace import Workspace
 from perenne.runtime import lookup
 from perenne.runtime.clock import Clock
@@ -54,7 +55,9 @@ class Executor:
         try:
             answer, published = self._perform(claim, wishes, log)
         finally:
-            shutil.rmtree(self._stage_of(claim), ignore_errors=True)
+            # What stays is removed by the next recovery; it must not cost the job its end.
+            with contextlib.suppress(OSError, RecursionError):
+                atomic.remove_tree(self._stage_of(claim), point="run.leftover_removed")
         ended = events.Ended(
             answer=answer,
             published=published,

@@ -6,7 +6,7 @@ called again it ends in the same place.
 
 from __future__ import annotations
 
-import os
+import contextlib
 from dataclasses import dataclass
 
 from perenne.app import App
@@ -15,6 +15,7 @@ from perenne.core.job import Attempt, Job, Token
 from perenne.core.publication import Published
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput, StaleToken
+from perenne.files import atomic
 from perenne.files.workspace import Workspace
 from perenne.runtime import lookup, wake
 from perenne.runtime.clock import Clock
@@ -38,7 +39,7 @@ class Recovery:
     actor: str
 
     def settle_dead(self) -> list[Job]:
-        """Settle every attempt that is still running: we hold the lock of the one worker, so all their owners are dead."""
+        """Settle every attempt that still runs: we hold the lock of the one worker, so all their owners are dead."""
         epoch = self.owners.epoch()
         settled = [job for attempt in self.owners.running() for job in self._settle(attempt, epoch)]
         for owner in self.owners.present():
@@ -73,13 +74,10 @@ class Recovery:
         return lookup.clean(kind, publication) if published.state == "absent" else published
 
     def _remove_stages(self) -> None:
-        """Private folders of attempts that are over; one file at a time, so that a crash leaves less, never more."""
-        for folder, _, names in os.walk(self.workspace.stage_folder, topdown=False):
-            for name in names:
-                os.unlink(os.path.join(folder, name))
-                crash_point("recover.leftover_removed")
-            if folder != str(self.workspace.stage_folder):
-                os.rmdir(folder)
+        """Private folders of attempts that are over. What cannot be removed must not keep the worker from its work."""
+        for folder in sorted(self.workspace.stage_folder.iterdir()):
+            with contextlib.suppress(OSError, RecursionError):
+                atomic.remove_tree(folder, point="recover.leftover_removed")
 
 
 def _unknown(job: Job) -> Published:
