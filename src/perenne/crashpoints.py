@@ -18,10 +18,19 @@ VARIABLE = "PERENNE_CRASH_POINT"
 
 POINTS: tuple[str, ...] = (
     "create.folder_made",
+    "create.store_formatted",  # an empty database, in the journal mode it will keep
+    "create.store_made",
+    "create.store_named",  # it says whose it is
     "create.catalogue_made",  # an application's own memory
     "create.staged",  # the manifest of a new workspace
     "create.renamed",
     "create.folder_synced",
+    "migrate.committed",
+    "wake.pipe_made",  # not yet under its name
+    "wake.pipe_named",
+    "wake.pipe_removed",
+    "owner.joined",
+    "owner.left",
     "submit.written",  # rows written, not committed
     "submit.committed",
     "submit.woken",
@@ -31,10 +40,15 @@ POINTS: tuple[str, ...] = (
     "claim.committed",
     "run.looked_up",
     "run.copied",  # the tool's private copy stands
+    "run.host_spawned",  # the parent of all tools of this worker
     "run.tool_spawned",
+    "run.tool_signaled",
     "run.tool_ended",
     "run.copy_removed",
     "run.executed",
+    "run.leftover_removed",  # a file that the handler left in its private folder
+    "progress.written",
+    "progress.committed",
     "publish.begun",
     "publish.folder_made",
     "publish.leftover_removed",  # the stage file of a dead attempt of the same identity
@@ -49,10 +63,11 @@ POINTS: tuple[str, ...] = (
     "acknowledge.written",
     "acknowledge.committed",
     "acknowledge.told",
+    "notice.registered",
+    "notice.acknowledged",
     "recover.looked_up",
     "recover.leftover_removed",
     "recover.folder_synced",
-    "recover.owner_left",
     "recover.lock_removed",
     "recover.written",
     "recover.committed",

@@ -16,6 +16,7 @@ from typing import Literal
 
 import apsw
 
+from perenne.crashpoints import crash_point
 from perenne.errors import (
     DiskLow,
     EngineError,
@@ -203,6 +204,7 @@ def _created(path: Path, journal: str, synchronous: str, busy_s: float, vfs: str
     try:
         with translated(path):
             connection = _writer(path, journal, synchronous, busy_s, vfs)
+            crash_point("create.store_formatted")
             with _closed_on_failure(connection):
                 # A first commit: the header stands in either mode, and SQLite has synced the folder with its journal.
                 connection.pragma("user_version", 0)

@@ -88,15 +88,15 @@ def sync_folder(path: Path) -> None:
         ) from error
 
 
-def make_folder(path: Path, mode: int = 0o700) -> None:
+def make_folder(path: Path, mode: int = 0o700, *, protocol: str = "create") -> None:
     """Make a folder and the parents it lacks, each durable in its own parent; existing folders stay as they are.
 
-    Args: mode: of every new folder, exact, whatever the umask.
+    Args: mode: of every new folder, exact, whatever the umask. protocol: whose crash points are passed.
     """
     if path.is_dir():
         return
     if path.parent != path:
-        make_folder(path.parent, mode)
+        make_folder(path.parent, mode, protocol=protocol)
     with _explained(path, "made as a folder"):
         try:
             os.mkdir(path, mode)
@@ -105,7 +105,25 @@ def make_folder(path: Path, mode: int = 0o700) -> None:
             if not path.is_dir():
                 raise
     sync_folder(path)
+    crash_point(f"{protocol}.folder_made")
     sync_folder(path.parent)
+    crash_point(f"{protocol}.folder_synced")
+
+
+def remove_tree(path: Path | str, *, point: str) -> None:
+    """Remove a file, or a folder and all in it, one name at a time, so that a crash leaves less, never more.
+
+    Passes the crash point after each file. Links are removed, never followed; a folder that forbids it is opened.
+    Raises: OSError: something stays.
+    """
+    if os.path.islink(path) or not os.path.isdir(path):
+        os.unlink(path)
+        crash_point(point)
+        return
+    os.chmod(path, 0o700)
+    for name in os.listdir(path):
+        remove_tree(os.path.join(path, name), point=point)
+    os.rmdir(path)
 
 
 def read_regular(path: Path, *, limit_bytes: int) -> bytes:

@@ -5,7 +5,7 @@ Every verb here is safe to call from the handler's own thread only.
 
 from __future__ import annotations
 
-import shutil
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -69,13 +69,14 @@ class Context:
         """A private folder of this attempt, made when first asked for, removed when the attempt ends."""
         if self._stage is None:
             self._stage = self._workspace.stage_folder / self._token.attempt
-            atomic.make_folder(self._stage)
+            self._stage.mkdir(mode=0o700, exist_ok=True)  # not durable: nothing in it outlives the attempt
         return self._stage
 
     def remove_stage(self) -> None:
         """Remove the private folder, if there is one; what cannot be removed is left to recovery."""
         if self._stage is not None:
-            shutil.rmtree(self._stage, ignore_errors=True)
+            with contextlib.suppress(OSError, RecursionError):
+                atomic.remove_tree(self._stage, point="run.leftover_removed")
 
     def boundary(self) -> None:
         """A point where the attempt may end: for cancel, a limit, a stopping worker or a pause.

@@ -6,7 +6,7 @@ ends in the same place.
 
 from __future__ import annotations
 
-import os
+import contextlib
 from dataclasses import dataclass
 
 from perenne.app import App
@@ -15,6 +15,7 @@ from perenne.core.job import Attempt, Job, Token
 from perenne.core.publication import Published
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput, StaleToken
+from perenne.files import atomic
 from perenne.files.lock import Lock
 from perenne.files.workspace import Workspace
 from perenne.runtime import lookup, wake
@@ -65,7 +66,6 @@ class Recovery:
         self._remove_stages()
         wake.remove_dead(self.workspace.wake_folder)
         self.owners.leave(owner.id, now=self.clock.now())
-        crash_point("recover.owner_left")
         return settled
 
     def _settle(self, attempt: Attempt, epoch: int) -> list[Job]:
@@ -94,17 +94,13 @@ class Recovery:
         return lookup.clean(kind, publication) if published.state == "absent" else published
 
     def _remove_stages(self) -> None:
-        """Private folders of attempts that are over; one file at a time, so that a crash leaves less, never more."""
-        stage = self.workspace.stage_folder
+        """Private folders of attempts that are over. What cannot be removed must not keep the worker from its work."""
         # Listed first: whoever makes a folder afterwards is not in the list, whoever made it before is in the ledger.
-        found = os.listdir(stage)
+        found = sorted(self.workspace.stage_folder.iterdir())
         live = self.owners.open_attempts()
-        for attempt in (entry for entry in found if entry not in live):
-            for folder, _, names in os.walk(stage / attempt, topdown=False):
-                for name in names:
-                    os.unlink(os.path.join(folder, name))
-                    crash_point("recover.leftover_removed")
-                os.rmdir(folder)
+        for folder in (folder for folder in found if folder.name not in live):
+            with contextlib.suppress(OSError, RecursionError):
+                atomic.remove_tree(folder, point="recover.leftover_removed")
 
 
 def _unknown(job: Job) -> Published:

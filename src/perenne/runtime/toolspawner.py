@@ -17,6 +17,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 
+from perenne.crashpoints import crash_point
 from perenne.runtime import toolhost
 from perenne.runtime.toolvalues import Limits
 
@@ -134,6 +135,7 @@ def _living_host() -> HostProcess:
             _host = None
         if _host is None:
             _host = HostProcess()
+            crash_point("run.host_spawned")
         return _host
 
 

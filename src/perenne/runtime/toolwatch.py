@@ -152,7 +152,7 @@ class Watch:
         """Note why the run does not end by itself, the first cause only, and ask the tool to end."""
         self._cut = self._cut or cause
         if self._step is Step.RUNNING:
-            self._tool.send_signal(signal.SIGTERM)
+            self._signal(signal.SIGTERM)
             self._enter(Step.ASKED, self._limits.grace_s)
 
     def _pass_deadline(self) -> None:
@@ -160,10 +160,14 @@ class Watch:
             case Step.RUNNING:
                 self._cut_off("timeout")
             case Step.ASKED:
-                self._tool.send_signal(signal.SIGKILL)
+                self._signal(signal.SIGKILL)
                 self._enter(Step.KILLED, self._limits.hard_end_s)
             case _:
                 self._step = Step.GIVEN_UP
+
+    def _signal(self, number: int) -> None:
+        self._tool.send_signal(number)
+        crash_point("run.tool_signaled")
 
     def _end(self) -> None:
         self._selector.unregister(self._tool.channel)

@@ -29,6 +29,9 @@ class Readable(Protocol):
     def fileno(self) -> int: ...
 
 
+from perenne.crashpoints import crash_point
+
+
 class Bell:
     """The pipe of one waiting process.
 
@@ -36,12 +39,9 @@ class Bell:
     """
 
     def __init__(self, folder: Path) -> None:
-        name = uuid.uuid4().hex
-        hidden, self.path = folder / f".{name}", folder / name
-        os.mkfifo(hidden, 0o600)
-        # Open for both ends, so that the pipe never reports an end; under its real name only once it has a reader.
-        self._descriptor = os.open(hidden, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        os.rename(hidden, self.path)
+        while (hung := _hang(folder)) is None:
+            pass  # a recovery took the unfinished pipe for one of a dead process
+        self.path, self._descriptor = hung
 
     def fileno(self) -> int:
         """A descriptor that is readable once the bell was rung."""
@@ -64,6 +64,7 @@ class Bell:
 
     def close(self) -> None:
         self.path.unlink(missing_ok=True)
+        crash_point("wake.pipe_removed")
         os.close(self._descriptor)
 
     def __enter__(self) -> Bell:
@@ -84,11 +85,32 @@ def ring_all(folder: Path) -> int:
 
 
 def remove_dead(folder: Path) -> None:
-    """Remove the pipes of dead processes; for the holder of the worker's lock."""
+    """Remove the pipes of dead processes, named or not; for the holder of the worker's lock."""
     for entry in list(os.scandir(folder)):
-        if not entry.name.startswith(".") and _is_dead(entry.path):
+        if _is_dead(entry.path):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(entry.path)
+                crash_point("wake.pipe_removed")
+
+
+def _hang(folder: Path) -> tuple[Path, int] | None:
+    """A new pipe and its descriptor; None when it vanished before it had a reader."""
+    name = uuid.uuid4().hex
+    hidden, path = folder / f".{name}", folder / name
+    os.mkfifo(hidden, 0o600)
+    crash_point("wake.pipe_made")
+    try:
+        # Open for both ends, so that the pipe never reports an end; under its real name only once it has a reader.
+        descriptor = os.open(hidden, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        os.rename(hidden, path)
+    except FileNotFoundError:
+        os.close(descriptor)
+        return None
+    crash_point("wake.pipe_named")
+    return path, descriptor
 
 
 def _ring(path: str) -> bool:

@@ -175,7 +175,7 @@ class Ledger:
             if not tx.run("set_progress", **values, **msgspec.structs.asdict(token)):
                 raise moves.stale(token.job_id, token, _find(tx, token.job_id))
 
-        self._driver.write(work)
+        self._write("progress", work)
 
     def _write(self, protocol: str, work: Callable[[Transaction], T]) -> T:
         """One transaction between two crash points."""

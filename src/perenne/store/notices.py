@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from perenne.core.states import JobState
+from perenne.crashpoints import crash_point
 from perenne.store.driver import Driver
 
 
@@ -26,6 +27,7 @@ class Notices:
     def register(self, listener: str, *, now: int) -> None:
         """From now on each end of a job leaves a notice for this listener; twice is once."""
         self._driver.write(lambda tx: tx.run("insert_listener", name=listener, now=now))
+        crash_point("notice.registered")
 
     def pending(self, listener: str, limit: int) -> list[Notice]:
         """What the listener has not acknowledged, oldest first."""
@@ -35,3 +37,4 @@ class Notices:
     def acknowledge(self, notice: Notice) -> None:
         """The listener has dealt with it; twice is once."""
         self._driver.write(lambda tx: tx.run("delete_notice", id=notice.id))
+        crash_point("notice.acknowledged")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from perenne.core.job import Attempt
+from perenne.crashpoints import crash_point
 from perenne.store import rows
 from perenne.store.driver import Driver, Transaction
 
@@ -30,10 +31,12 @@ class Owners:
     def join(self, owner: Owner, *, now: int) -> None:
         """Enter a worker that holds its lock."""
         self._driver.write(lambda tx: tx.run("insert_owner", **msgspec.structs.asdict(owner), now=now))
+        crash_point("owner.joined")
 
     def leave(self, owner_id: str, *, now: int) -> None:
         """Note that a worker left or is proved dead; twice is once."""
         self._driver.write(lambda tx: tx.run("close_owner", id=owner_id, now=now))
+        crash_point("owner.left")
 
     def present(self) -> list[Owner]:
         """The workers that have not left, oldest first; some may be dead."""

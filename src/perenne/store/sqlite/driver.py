@@ -14,6 +14,7 @@ from typing import Literal, TypeVar
 import apsw
 
 from perenne import sqlite
+from perenne.crashpoints import crash_point
 from perenne.errors import SchemaTooOld, StoreForeign
 from perenne.store import migrate
 from perenne.store.driver import Transaction
@@ -40,8 +41,10 @@ def create(path: Path, *, workspace: str, now: int, allowed: Collection[str] = (
     """
     connection = sqlite.open(path, mode="create", allowed=allowed)
     try:
+        crash_point("create.store_made")
         _migrate(connection, from_version=0)
         _stamp(connection, workspace, now)
+        crash_point("create.store_named")
         connection.close()
     except BaseException:
         connection.close(True)
@@ -51,8 +54,8 @@ def create(path: Path, *, workspace: str, now: int, allowed: Collection[str] = (
 
 
 def _stamp(connection: apsw.Connection, workspace: str, now: int) -> None:
-    connection.execute(f"pragma application_id = {APPLICATION_ID}")
     connection.execute("begin immediate")
+    connection.execute(f"pragma application_id = {APPLICATION_ID}")
     connection.execute(queries()["insert_store"], {"workspace": workspace, "now": now})
     connection.execute("commit")
 
@@ -63,6 +66,7 @@ def _migrate(connection: apsw.Connection, *, from_version: int) -> None:
         connection.execute("begin immediate")
         connection.execute(f"{text}; pragma user_version = {number}")
         connection.execute("commit")
+        crash_point("migrate.committed")
 
 
 class SQLiteDriver:
