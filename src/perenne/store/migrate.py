@@ -7,8 +7,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 from perenne.errors import SchemaTooNew, SchemaTooOld
+
+
+class Step(NamedTuple):
+    """One migration, as people see it before it runs: its number, its name, and what it says about itself."""
+
+    number: int
+    name: str
+    summary: str
 
 
 def steps(folder: Path) -> list[str]:
@@ -16,11 +25,33 @@ def steps(folder: Path) -> list[str]:
 
     Raises: ValueError: the numbers do not run 1, 2, 3 …
     """
+    return [file.read_text(encoding="utf-8") for file in _files(folder)]
+
+
+def plan(folder: Path, found: int) -> list[Step]:
+    """The steps that a store of version `found` still needs, in the order in which they will run; none when it is new.
+
+    Raises: ValueError: as `steps`, or a migration does not open with a comment.
+    """
+    return [_step(file) for file in _files(folder)[found:]]
+
+
+def _files(folder: Path) -> list[Path]:
     files = sorted(folder.glob("*.sql"))
     numbers = [int(match[1]) for file in files if (match := re.match(r"(\d{4})_\w+\.sql$", file.name))]
     if numbers != list(range(1, len(files) + 1)):
         raise ValueError(f"{folder}: migrations are not numbered from 0001 without a gap: {[f.name for f in files]}")
-    return [file.read_text(encoding="utf-8") for file in files]
+    return files
+
+
+def _step(file: Path) -> Step:
+    """The comment that a migration opens with is its summary."""
+    number, _, name = file.stem.partition("_")
+    opening = re.match(r"(?:-- ?(.*)\n)+", file.read_text(encoding="utf-8"))
+    if opening is None:
+        raise ValueError(f"{file}: a migration opens with a comment that says what it does")
+    words = [line.lstrip("- ").strip() for line in opening[0].splitlines()]
+    return Step(int(number), name, " ".join(words))
 
 
 def check(path: Path, found: int, known: int) -> None:

@@ -75,6 +75,8 @@ create index job_running on job (seq) where state = 'RUNNING';
 
 create index job_blocked on job (seq) where state = 'BLOCKED';
 
+create index job_finished on job (finished_at) where finished_at is not null;
+
 create table dependency (
     job integer not null references job (seq),
     needs integer not null references job (seq),
@@ -144,3 +146,5 @@ create table notice (
 ) strict, without rowid;
 
 create index notice_of_listener on notice (listener, at);
+
+create index notice_of_job on notice (job);
