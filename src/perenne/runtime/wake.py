@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+from perenne.crashpoints import crash_point
+
 
 def drain(descriptor: int) -> None:
     """Read all that is in a pipe that does not block."""
@@ -27,9 +29,6 @@ class Readable(Protocol):
     """Something to wait for beside the bell."""
 
     def fileno(self) -> int: ...
-
-
-from perenne.crashpoints import crash_point
 
 
 class Bell:

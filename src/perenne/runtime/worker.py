@@ -65,6 +65,7 @@ class Worker:
         self._watches: dict[str, Watch] = {}
         self._fault: BaseException | None = None
         self._waits_for: str | None = None
+        self._due_at: int | None = None
         self.report = Report()
 
     def run(self, *, stay: bool) -> Report:
@@ -148,7 +149,7 @@ class Worker:
         except BaseException:
             self._ends.close(ticket)
             raise
-        self._unrecorded, self._waits_for = [], None
+        self._unrecorded, self._waits_for, self._due_at = [], None, turn.due_at
         self._tell(ticket, ended, turn.ended)
         self._start(turn.claims)
         return True
@@ -214,9 +215,8 @@ class Worker:
         waits += [PATIENCE_S] if store_waits else []
         step_s = self._drain.next_step_s()
         waits += [] if step_s is None else [step_s]
-        due = None if self._drain.begun else self._reader.next_due()
-        if due is not None:
-            waits.append(min((due - self._clock.now()) / 1e6, LONGEST_SLEEP_S))
+        if self._due_at is not None and not self._drain.begun and self._slots.room > 0:
+            waits.append(min((self._due_at - self._clock.now()) / 1e6, LONGEST_SLEEP_S))
         return max(min(waits), 0.0) if waits else None
 
     def _release_found(self) -> None:

@@ -52,10 +52,11 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """What a turn did: for each ending the jobs (as `end` answers) or the refusal, and the new claims."""
+    """What a turn did: for each ending the jobs (as `end` answers) or the refusal; new claims; the next due time."""
 
     ended: list[list[Job] | StaleToken]
     claims: list[Claim]
+    due_at: int | None
 
 
 class Ledger:
@@ -116,7 +117,7 @@ class Ledger:
             claims = _claim(tx, lanes, owner, attempts, now) if attempts else []
             if attempts:
                 crash_point("claim.written")
-            return Turn(ended, claims)
+            return Turn(ended, claims, _next_due(tx))
 
         turn = self._driver.write(work)
         if endings:
@@ -201,9 +202,17 @@ def _claim(tx: Transaction, lanes: Sequence[Lane], owner: str, attempts: Sequenc
     _, epoch, paused, stopped = store
     if paused or stopped:
         return []
-    tx.run("ripen", now=now, limit=RIPEN_AT_MOST)
+    due_at = _next_due(tx)
+    if due_at is not None and due_at <= now:
+        tx.run("ripen", now=now, limit=RIPEN_AT_MOST)
     best = _best(tx, lanes, len(attempts))
     return [_start(tx, job, owner, attempt, epoch, now) for job, attempt in zip(best, attempts, strict=False)]
+
+
+def _next_due(tx: Transaction) -> int | None:
+    """When the next job that waits for its time becomes due, or became so."""
+    row = tx.one("next_due")
+    return None if row is None else row[0]
 
 
 def _best(tx: Transaction, lanes: Sequence[Lane], most: int) -> list[Job]:

@@ -75,11 +75,6 @@ class Reader:
         stopped = bool(found[0] and found[0][3])
         return {id: Asked(bool(cancel), bool(pause), bool(stop) or stopped) for id, cancel, pause, stop in found[1]}
 
-    def next_due(self) -> int | None:
-        """When the next waiting job becomes due, UTC microseconds."""
-        row = self._driver.read(lambda tx: tx.one("next_due"))
-        return None if row is None else row[0]
-
     def revision(self) -> int:
         """The number of the newest line of history."""
         row = self._driver.read(lambda tx: tx.one("last_revision"))
