@@ -1,0 +1,215 @@
+"""Removes what is final and old, in bounded steps: jobs with their attempts, dependencies, notices and history.
+
+What lives here: the rule, which jobs it means, and one step. What does not: the files of a job and the pauses between
+steps (`runtime.pruner`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+from typing import Literal
+
+import msgspec
+
+from perenne.core.states import FINAL, JobState
+from perenne.crashpoints import crash_point
+from perenne.errors import InvalidInput
+from perenne.store.driver import Driver, Transaction
+
+STEP_JOBS = 256
+STEP_ROWS = 4096  # some 50 ms on a slow disk; one job may have more, and is then a step of its own
+MOST_JOBS = 1 << 31
+MOST_AGE_S = 1e9
+_LAST = (1 << 63) - 1
+
+Place = tuple[int, int]  # when a job ended, and its place of submission
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """Which finished jobs go: those in `states` that ended longer ago than the age and are not among the newest `keep`.
+
+    history: `pruned` goes with its job; `kept` stays, its subject naming the job that is gone.
+    """
+
+    older_than_s: float | None = None
+    keep: int | None = None
+    states: tuple[JobState, ...] = tuple(sorted(FINAL))
+    history: Literal["pruned", "kept"] = "pruned"
+
+
+class Removed(msgspec.Struct, frozen=True):
+    """How many rows went."""
+
+    jobs: int = 0
+    attempts: int = 0
+    dependencies: int = 0
+    notices: int = 0
+    history: int = 0
+
+    def __add__(self, other: Removed) -> Removed:
+        pairs = zip(msgspec.structs.astuple(self), msgspec.structs.astuple(other), strict=True)
+        return Removed(*(one + two for one, two in pairs))
+
+
+def check(rule: Rule, step: int = STEP_JOBS) -> None:
+    """Refuse a rule that says nothing, or that names a job that is not final.
+
+    Raises: InvalidInput: names field, value and limit.
+    """
+    if rule.older_than_s is None and rule.keep is None:
+        raise _refused("older_than_s", None, "give an age, a number of jobs to keep, or both")
+    age_s = rule.older_than_s
+    if age_s is not None and not (math.isfinite(age_s) and 0 <= age_s <= MOST_AGE_S):
+        raise _refused("older_than_s", age_s, f"the limit is 0 to {MOST_AGE_S:g} seconds; give a number in it")
+    if rule.keep is not None and not 0 <= rule.keep <= MOST_JOBS:
+        raise _refused("keep", rule.keep, f"the limit is 0 to {MOST_JOBS}; give a number in it")
+    unfit = [str(state) for state in rule.states if state not in FINAL]
+    if unfit or not rule.states:
+        raise _refused("states", unfit, f"only finished jobs can go; give some of {', '.join(sorted(FINAL))}")
+    if rule.history not in ("pruned", "kept"):
+        raise _refused("history", rule.history, "give pruned or kept")
+    if not 1 <= step <= STEP_ROWS:
+        raise _refused("step", step, f"the limit is 1 to {STEP_ROWS}; give a number in it")
+
+
+def _refused(field: str, value: object, sentence: str) -> InvalidInput:
+    return InvalidInput(f"{field}: {value!r}; {sentence}", field=field, value=value)
+
+
+class Retention:
+    """Removes jobs of one ledger."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    def purge(
+        self, rule: Rule, *, now: int, actor: str, step: int = STEP_JOBS
+    ) -> Iterator[tuple[Removed, tuple[str, ...]]]:
+        """Remove what the rule means, step by step: for each step, durable by then, what went and the ids of its jobs.
+
+        A job stays while any job that stays names it as a dependency, and the newest job of all stays, so that no place
+        is given twice. Ages are counted from `now`. The removal leaves one line of history: each step replaces it by
+        the sum up to then.
+        Args: step: at most so many jobs a transaction, which removes at most 4096 rows, or one job.
+        Raises: InvalidInput, before anything is removed; StorageError.
+        Guarantees: stopped or killed between or inside steps, each job is there whole or gone whole.
+        """
+        check(rule, step)
+        return self._passes(_Purge(rule, now, actor), step)
+
+    def _passes(self, purge: _Purge, step: int) -> Iterator[tuple[Removed, tuple[str, ...]]]:
+        """Newest end first, for a job mostly ends after what it waited for; again while a pass set another one free."""
+        edge = self._driver.read(purge.find_edge)
+        again = edge is not None
+        while again:
+            before_pass = purge.removed.jobs
+            yield from self._one_pass(purge, edge, step)
+            again = purge.removed.jobs > before_pass
+
+    def _one_pass(self, purge: _Purge, place: Place | None, step: int) -> Iterator[tuple[Removed, tuple[str, ...]]]:
+        while place is not None:
+            # Chosen beside other writers and checked again under the lock, which is so held for a moment only.
+            jobs, place = self._driver.read(partial(purge.choose, before=place, step=step))
+            if jobs:
+                removed, ids, line = self._driver.write(partial(purge.remove, jobs=jobs))
+                crash_point("purge.committed")
+                purge.note(removed, line)
+                yield removed, ids
+
+
+class _Purge:
+    """One purge under way."""
+
+    def __init__(self, rule: Rule, now: int, actor: str) -> None:
+        self._rule, self._now, self._actor = rule, now, actor
+        self._states = msgspec.json.encode(rule.states).decode()
+        self._edge: Place = (0, 0)
+        self._line: int | None = None
+        self.removed = Removed()
+
+    def find_edge(self, tx: Transaction) -> Place | None:
+        """The place before which jobs may go; None when none may."""
+        age_s, keep = self._rule.older_than_s, self._rule.keep
+        edge = (_LAST, _LAST) if age_s is None else (self._now - int(age_s * 1e6), _LAST)
+        if keep is not None:
+            row = tx.one("purge_edge", states=self._states, keep=keep)
+            if row is None:
+                return None
+            edge = min(edge, (row[0], row[1] + 1))
+        self._edge = edge
+        return edge
+
+    def choose(self, tx: Transaction, *, before: Place, step: int) -> tuple[list[int], Place | None]:
+        """The next jobs that may go, and where to look on; None when nothing is left to look at."""
+        at, seq = before
+        found = tx.all("purge_candidates", states=self._states, before_at=at, before_seq=seq, limit=step)
+        if not found:
+            return [], None
+        chosen, all_fit = self._fit(tx, [seq for _, seq in found])
+        places = {seq: (at, seq) for at, seq in found}
+        return [seq for seq, _ in chosen], places[found[-1][1] if all_fit else chosen[-1][0]]
+
+    def remove(self, tx: Transaction, *, jobs: list[int]) -> tuple[Removed, tuple[str, ...], int | None]:
+        """Remove those of the jobs that still may go; what went, whose, and the line of history that says so."""
+        chosen, _ = self._fit(tx, jobs)
+        if not chosen:
+            return Removed(), (), self._line
+        revision = tx.one("last_revision")
+        assert revision is not None
+        removed = _delete(tx, [seq for seq, _ in chosen], self._rule.history)
+        # After the newest line as it was, also when that one is gone now: the revision only grows.
+        line = revision[0] + 1
+        reason = self._sentence(self.removed + removed)
+        tx.run("insert_line_at", seq=line, verb="purge", reason=reason, actor=self._actor, now=self._now)
+        if self._line is not None:
+            tx.run("delete_line", seq=self._line)
+        crash_point("purge.written")
+        return removed, tuple(id for _, id in chosen), line
+
+    def note(self, removed: Removed, line: int | None) -> None:
+        """After the commit: a step that failed leaves the sum as it was."""
+        self.removed, self._line = self.removed + removed, line
+
+    def _fit(self, tx: Transaction, jobs: list[int]) -> tuple[list[tuple[int, str]], bool]:
+        """Those of the jobs that may go, by place and id, as far as one transaction may take; whether all fitted."""
+        chosen: list[tuple[int, str]] = []
+        left_rows = STEP_ROWS
+        at, seq = self._edge
+        values = {"states": self._states, "before_at": at, "before_seq": seq}
+        for place, id, size_rows, is_named in tx.all("purge_sizes", jobs=_json(jobs), **values):
+            if chosen and size_rows > left_rows:
+                return chosen, False
+            going = _json([seq for seq, _ in chosen])
+            if not is_named or tx.one("named_by_others", needs=place, jobs=going) is None:
+                chosen.append((place, id))
+                left_rows -= size_rows
+        return chosen, True
+
+    def _sentence(self, removed: Removed) -> str:
+        rule = self._rule
+        age = [] if rule.older_than_s is None else [f"ended more than {rule.older_than_s:g} s ago"]
+        keep = [] if rule.keep is None else [f"not among the newest {rule.keep}"]
+        return (
+            f"removed {removed.jobs} jobs, {removed.attempts} attempts, {removed.dependencies} dependencies, "
+            f"{removed.notices} notices, {removed.history} lines of history ({', '.join(rule.states)}; "
+            f"{' and '.join(age + keep)}; history {rule.history})"
+        )
+
+
+def _delete(tx: Transaction, jobs: list[int], history: str) -> Removed:
+    """What belongs to the jobs first, the jobs last; lines of history that stay are no more counted as removed."""
+    named = _json(jobs)
+    pruned = tx.run("delete_history_of" if history == "pruned" else "detach_history_of", jobs=named)
+    return Removed(
+        notices=tx.run("delete_notices_of", jobs=named),
+        attempts=tx.run("delete_attempts_of", jobs=named),
+        dependencies=tx.run("delete_dependencies_of", jobs=named),
+        jobs=tx.run("delete_jobs", jobs=named),
+        history=pruned if history == "pruned" else 0,
+    )
+
+
+def _json(values: list[int]) -> str:
+    return msgspec.json.encode(values).decode()
