@@ -58,6 +58,7 @@ class Engine:
         self._notices, self._owners = Notices(driver), Owners(driver)
         self._log = JobLog(workspace.own_folder / "logs" / "engine.jsonl", 0, clock)
         self._ends = Ends(lambda text: self._log.write("error", text))
+        self._bells = wake.Bells(workspace.wake_folder)
         self._actor = f"person:{_user()}"
 
     def submit(
@@ -223,6 +224,7 @@ class Engine:
 
     def close(self) -> None:
         """Let go of the ledger, then of the worker's lock."""
+        self._bells.close()
         self._driver.close()
         if self._holding is not None:
             self._holding.lock.release()
@@ -252,7 +254,11 @@ class Engine:
         return None
 
     def _ring(self) -> None:
-        wake.ring_all(self.workspace.wake_folder)
+        """What is durable stays so: a wake-up that fails is noted, and fails nobody."""
+        try:
+            self._bells.ring()
+        except OSError as error:
+            self._log.write("warning", "wake_failed", error=str(error))
 
 
 def _policy(value: str) -> OnDependency:
@@ -267,6 +273,8 @@ def _policy(value: str) -> OnDependency:
 
 def _ids(kind: Kind, job: str, given: Mapping[str, str] | None) -> str:
     """The ids of everything the job will ever publish."""
+    if not given and not kind.publications:
+        return "{}"
     names = set(given or ()) ^ set(kind.publications)
     if given is not None and names:
         raise InvalidInput(f"ids of {kind}: {sorted(given)}; give exactly {sorted(kind.publications)}", field="ids")

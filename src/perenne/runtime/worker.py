@@ -79,7 +79,7 @@ class Worker:
             for thread in threads:
                 thread.start()
             self._loop_to_end(stay)
-            for thread in threads:
+            for _ in threads:
                 self._work.put(None)
             for thread in threads:
                 thread.join(GRACE_S)
