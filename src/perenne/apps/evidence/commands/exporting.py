@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import msgspec
 
 from perenne import Engine, Job, JobState
 from perenne.apps.evidence import jobs_snapshot, places
-from perenne.apps.evidence.commands.screen import warn
+from perenne.apps.evidence.commands.screen import screen
 from perenne.apps.evidence.jobs_snapshot import JobLine
 from perenne.errors import EngineError
 
@@ -39,6 +40,7 @@ class Exporter:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._screen = screen()  # here, because the threads of the worker know of no command
         self._said: set[str] = set()
 
     def __call__(self, job: Job | None = None) -> None:
@@ -48,7 +50,7 @@ class Exporter:
             sentence = f"{places.JOBS_SNAPSHOT} was not written, the jobs are not touched by that: {error}"
             if sentence not in self._said:
                 self._said.add(sentence)
-                warn(sentence)
+                click.echo(f"perenne: {self._screen.one_line(sentence)}", err=True)
 
 
 def all_jobs(engine: Engine) -> Iterator[Job]:

@@ -35,8 +35,3 @@ def screen() -> Screen:
     """The views of the surface that runs the current command."""
     lent: Any = click.get_current_context().find_root().obj
     return lent  # type: ignore[no-any-return]
-
-
-def warn(sentence: str) -> None:
-    """One line on the standard error about something that did not stop the command."""
-    click.echo(f"perenne: {screen().one_line(sentence)}", err=True)

@@ -47,6 +47,7 @@ class Progress:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._screen = screen()  # here, because the threads of the worker know of no command
         self._names = FileNames(engine.workspace.root)
         self._ended: Counter[str] = Counter()
         self._speaking = threading.Lock()
@@ -56,21 +57,21 @@ class Progress:
             self._ended[job.state] += 1
             done = self._ended.total()
             total = done + sum(count for state, count in self._engine.counts().items() if state not in _ENDED)
-            name = screen().one_line(self._names.of(job))
-            took = f"  {screen().duration(job.active_ms / 1000)}" if job.active_ms else ""
-            note = f"  {screen().one_line(job.diagnostic)}" if job.diagnostic else ""
+            name = self._screen.one_line(self._names.of(job))
+            took = f"  {self._screen.duration(job.active_ms / 1000)}" if job.active_ms else ""
+            note = f"  {self._screen.one_line(job.diagnostic)}" if job.diagnostic else ""
             what = f"{job.state:<9}  {WORDS.get(job.kind, job.kind):<12}"
-            click.echo(f"{screen().progress(done, total)} {what}  {name}{took}{note}")
+            click.echo(f"{self._screen.progress(done, total)} {what}  {name}{took}{note}")
 
     def finish(self) -> int:
         """Say what this run did and what it leaves; gives the exit code."""
         missing = [job for job in all_jobs(self._engine) if _needs_a_person(job)]
         waiting = self._engine.counts().get(JobState.RETRY_WAIT, 0)
-        click.echo(f"ended: {screen().states(self._ended)}; all jobs: {screen().states(self._engine.counts())}")
+        click.echo(f"ended: {self._screen.states(self._ended)}; all jobs: {self._screen.states(self._engine.counts())}")
         for reason, count in Counter(job.diagnostic or job.reason for job in missing).items():
-            click.echo(f"{screen().count(count, 'job')} cannot go on: {screen().one_line(reason)}")
+            click.echo(f"{self._screen.count(count, 'job')} cannot go on: {self._screen.one_line(reason)}")
         if waiting:
-            click.echo(f"{screen().count(waiting, 'job waits', 'jobs wait')} for another attempt; run again, or --stay")
+            click.echo(f"{self._screen.count(waiting, 'job waits', 'jobs wait')} for another attempt; run again, or --stay")
         self._say_controls()
         if waiting or self._ended[JobState.FAILED] or self._ended[JobState.DEAD]:
             return FAILED
