@@ -65,15 +65,18 @@ def _rounds(
     """Seconds a round of the bare loop, of one caller, and of so many threads; who begins alternates."""
     bare_s: list[float] = []
     engine_s: list[float] = []
-    threads_s: dict[int, list[float]] = {number: [] for number in THREADS}
     for round_number in range(rounds):
         if round_number % 2:
             engine_s.append(submit(engine, count))
         bare_s.append(bare.run(count))
         if not round_number % 2:
             engine_s.append(submit(engine, count))
-        for number, taken_s in threads_s.items():
-            taken_s.append(submit(engine, count, number) * count / (count // number * number))
+    # Afterwards, so that until here both tables are of equal size.
+    shared = {number: count // number * number for number in THREADS}
+    threads_s = {
+        number: [submit(engine, shared[number], number) * count / shared[number] for _ in range(rounds)]
+        for number in THREADS
+    }
     return bare_s, engine_s, threads_s
 
 

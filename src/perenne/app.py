@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from perenne.core import limits
 from perenne.core.kind import Kind
@@ -44,15 +45,23 @@ class App:
 
         Raises: UnknownKind: names what is known.
         """
-        found = [kind for kind in self.kinds if kind.name == name and version in (None, kind.version)]
-        if not found:
+        found = self._index.get((name, version))
+        if found is None:
             wanted = name if version is None else f"{name}@{version}"
             known = ", ".join(sorted(map(str, self.kinds))) or "none"
             raise UnknownKind(
                 f"kind: {wanted!r} is not known to app {self.name}; known: {known}", field="kind", value=wanted
             )
-        return max(found, key=lambda kind: kind.version)
+        return found
 
     def knows(self, name: str, version: int) -> bool:
         """Whether a job of this kind can run here."""
-        return any((kind.name, kind.version) == (name, version) for kind in self.kinds)
+        return (name, version) in self._index
+
+    @cached_property
+    def _index(self) -> dict[tuple[str, int | None], Kind]:
+        """Kinds by name and version, and the newest of each name under no version."""
+        index: dict[tuple[str, int | None], Kind] = {}
+        for kind in sorted(self.kinds, key=lambda kind: kind.version):
+            index[kind.name, kind.version] = index[kind.name, None] = kind
+        return index

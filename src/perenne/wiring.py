@@ -12,6 +12,7 @@ from perenne.app import App
 from perenne.errors import StoreForeign
 from perenne.files import workspace as folder
 from perenne.files.workspace import Workspace
+from perenne.filesystem import refuse_unsafe
 from perenne.runtime import clock, luck, owner
 from perenne.runtime.engine import Engine
 from perenne.store.ledger import Ledger
@@ -28,6 +29,7 @@ def create(root: Path | str, app: App, *, name: str, id: str | None = None, spec
 
     root = Path(root).absolute()
     folder.refuse_existing(root)
+    refuse_unsafe(root)
     made = Workspace(root, id or str(uuid.uuid4()), name, app.name, specimen, app.runtime)
     made.make_folders()
     now = clock.SYSTEM.now()

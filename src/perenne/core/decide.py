@@ -43,15 +43,20 @@ def decide(job: Job | None, event: events.Event, now: int, luck: float = 0.0) ->
     Raises: NotAllowed, AlreadyFinished: the table has no such row. Nothing is to be written then.
     """
     change = _pick(job, event, now, luck)
-    if isinstance(change, Change):
-        _check(job, change)
-    return change
+    if not isinstance(change, Change):
+        return change
+    _check(job, change)
+    reason, diagnostic = limits.clip(change.reason), limits.clip(change.diagnostic or "") or None
+    if (reason, diagnostic) == (change.reason, change.diagnostic):
+        return change
+    return msgspec.structs.replace(change, reason=reason, diagnostic=diagnostic)
 
 
 def _check(job: Job | None, change: Change) -> None:
+    """Some verbs stand in the table both with and without an attempt that ends: only a running job has one."""
     source = job.state if job else None
     spends = TRANSITIONS.get((source, change.verb, change.to))
-    if spends is None:
+    if spends is None or (change.outcome is not None) != (source is JobState.RUNNING):
         raise _refusal(job, change.verb)
     assert change.spends == (spends is Spends.YES) or spends is Spends.EITHER, (source, change)
 
@@ -80,13 +85,13 @@ def _pick(job: Job | None, event: events.Event, now: int, luck: float) -> Change
         case events.Cancel(reason) | events.Pause(reason) | events.Resume(reason) if job.state is JobState.RUNNING:
             return _ask(job, event, reason)
         case events.Cancel(reason):
-            return Change(verb="cancel", to=JobState.CANCELLED, reason=reason, diagnostic=reason)
+            return Change(verb="cancel", to=JobState.CANCELLED, reason=_written(job, reason), diagnostic=reason)
         case events.Pause(reason):
-            return Change(verb="pause", to=JobState.PAUSED, reason=reason)
+            return Change(verb="pause", to=JobState.PAUSED, reason=_written(job, reason))
         case events.Resume(reason):
-            return _resume(job, reason, now)
+            return _resume(job, _written(job, reason), now)
         case events.Release(reason):
-            return Change(verb="release", to=JobState.QUEUED, reason=_written(job, reason), due_at=0)
+            return Change(verb="release", to=JobState.QUEUED, reason=_written(job, reason))
         case events.FailDependency(dependency):
             sentence = f"dependency {dependency} ended badly"
             return Change(verb="fail", to=JobState.FAILED, reason="dependency_failed", diagnostic=sentence)
@@ -114,16 +119,18 @@ def _written(job: Job, reason: str) -> str:
         raise InvalidInput(
             f"job {job.id}: reason: empty; write why, it stays in the history", field="reason", value=reason
         )
-    return reason
+    limits.check_size("reason", len(reason.encode("utf-8", "replace")), limits.DIAGNOSTIC_BYTES, "say it shorter")
+    return limits.clip(reason)
 
 
 def _claim(job: Job, now: int) -> Change:
-    if job.due_at > now:
+    if job.state in (JobState.QUEUED, JobState.RETRY_WAIT) and job.due_at > now:
         raise NotAllowed(f"job {job.id}: claim: it is due only at {job.due_at} (UTC microseconds)", job_id=job.id)
     return Change(verb="claim", to=JobState.RUNNING, reason="claimed", due_at=0)
 
 
 def _ask(job: Job, event: events.Event, reason: str) -> Ask:
+    reason = _written(job, reason)
     if isinstance(event, events.Cancel):
         return Ask(True, job.pause_asked, reason)
     return Ask(job.cancel_asked, isinstance(event, events.Pause), reason)
@@ -134,7 +141,7 @@ def _resume(job: Job, reason: str, now: int) -> Change:
         return Change(verb="resume", to=JobState.BLOCKED, reason="waiting_for_dependencies")
     if job.state is JobState.PAUSED and job.due_at > now:
         return Change(verb="resume", to=JobState.RETRY_WAIT, reason=reason)
-    return Change(verb="resume", to=JobState.QUEUED, reason=reason, due_at=0)
+    return Change(verb="resume", to=JobState.QUEUED, reason=reason)
 
 
 def _ended(job: Job, end: events.Ended, now: int, luck: float) -> Change:
@@ -154,12 +161,12 @@ def _ended(job: Job, end: events.Ended, now: int, luck: float) -> Change:
 
 
 def _complete_published(job: Job, end: events.Ended) -> Change:
-    called = not isinstance(end.answer, events.NotCalled)
+    called = not isinstance(end.answer, events.NotCalled | events.Missing)
     beside = [
         text for text, holds in (("cancel asked", job.cancel_asked), ("active time used up", end.limit_used)) if holds
     ]
     beside += [f"overrun: {end.overrun}"] if end.overrun else []
-    beside += [end.answer.diagnostic] if isinstance(end.answer, events.Raised) else []
+    beside += _objections(end.answer)
     result = end.answer.result if isinstance(end.answer, events.Returned) else end.published.result
     return Change(
         verb="complete",
@@ -168,8 +175,16 @@ def _complete_published(job: Job, end: events.Ended) -> Change:
         outcome=Outcome.COMPLETED,
         spends=called,
         result=result,
-        diagnostic=limits.clip("; ".join(beside)) or None,
+        diagnostic="; ".join(beside),
     )
+
+
+def _objections(answer: events.Answer) -> list[str]:
+    """What the handler said against its own publication."""
+    match answer:
+        case events.Raised(words) | events.GaveUp(words) | events.Doubted(words):
+            return [words]
+    return []
 
 
 def _answered(job: Job, answer: events.Answer, now: int, luck: float) -> Change:
@@ -185,14 +200,16 @@ def _answered(job: Job, answer: events.Answer, now: int, luck: float) -> Change:
         case events.Missing(sentence):
             return _end("block", JobState.BLOCKED, "tool_missing", Outcome.BLOCKED, spends=False, diagnostic=sentence)
         case events.Snoozed(seconds, reason):
-            due_at = now + int(max(seconds, limits.SNOOZE_LEAST_S) * 1e6)
+            # In this order, what is no number at all becomes the least wait.
+            wait_s = min(max(limits.SNOOZE_LEAST_S, seconds), limits.WAIT_MOST_S)
+            due_at, reason = now + int(wait_s * 1e6), reason or "snoozed"
             return _end("snooze", JobState.RETRY_WAIT, reason, Outcome.SNOOZED, spends=False, due_at=due_at)
         case events.Stopped("quota"):
             return _end("quota", JobState.PAUSED_QUOTA, "budget_spent", Outcome.QUOTA, spends=False)
-        case events.Stopped("pause"):
+        case events.Stopped("pause") if job.pause_asked:
             return _end("pause", JobState.PAUSED, "paused_at_boundary", Outcome.PAUSED, spends=False)
         case events.Stopped():
-            # A cancel that was taken back, or a stopped worker: the job goes on later, nothing was its fault.
+            # A wish that was taken back, or a stopped worker: the job goes on later, nothing was its fault.
             return _end("suspend", JobState.QUEUED, "suspended", Outcome.SUSPENDED, spends=False, due_at=0)
     raise NotImplementedError(answer)
 
@@ -239,7 +256,7 @@ def _end(
     diagnostic: str | None = None,
 ) -> Change:
     """An ending; without a finding of its own the reason is the diagnostic, so that nobody meets an empty one."""
-    text = limits.clip(diagnostic or ("" if verb == "complete" else reason)) or None
+    text = diagnostic or (None if verb == "complete" else reason)
     return Change(
         verb=verb, to=to, reason=reason, outcome=outcome, spends=spends, due_at=due_at, result=result, diagnostic=text
     )

@@ -31,13 +31,18 @@ def publication_id(job: str, name: str) -> str:
     return _dashed(f"{digest[:12]}8{digest[13:16]}8{digest[17:32]}")
 
 
+def is_uuid(value: object) -> bool:
+    """Whether it is a UUID as this project writes them: lower case, with dashes."""
+    return isinstance(value, str) and _UUID.fullmatch(value) is not None
+
+
 def check_uuid(field: str, value: str) -> str:
     """The value, when it is a lower-case UUID.
 
     Raises:
         InvalidInput: names the field and the value.
     """
-    if not _UUID.fullmatch(value):
+    if not is_uuid(value):
         raise InvalidInput(
             f"{field}: {value!r} is not a UUID in lower case; give one or leave it out", field=field, value=value
         )

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from perenne.core import limits
+from perenne.core import limits, lossless
 from perenne.core.publication import Publication, Published
 from perenne.core.retry import Backoff
 from perenne.errors import InvalidInput
@@ -51,14 +51,15 @@ class Kind:
     active_limit_s: float | None = None
 
     def __post_init__(self) -> None:
-        if not self.name or len(self.name.encode()) > limits.NAME_BYTES or self.version < 1:
-            raise InvalidInput(
-                f"kind: name {self.name!r} version {self.version}; give a dotted name and a version from 1"
-            )
+        limits.check_text("kind", self.name, limits.NAME_BYTES)
+        if self.version < 1:
+            raise InvalidInput(f"kind {self}: version {self.version}; give a version from 1", field="version")
         check_attempts(self.max_attempts)
-        if self.active_limit_s is not None and self.active_limit_s <= 0:
+        if self.active_limit_s is not None and not 0 < self.active_limit_s <= limits.WAIT_MOST_S:
             raise InvalidInput(
-                f"kind {self}: active_limit_s {self.active_limit_s} must be above 0, or None for no limit"
+                f"kind {self}: active_limit_s {self.active_limit_s} must be above 0 and at most "
+                f"{limits.WAIT_MOST_S:.0f}, or None for no limit",
+                field="active_limit_s",
             )
 
     def __str__(self) -> str:
@@ -71,12 +72,14 @@ class Kind:
         Raises: InvalidInput: names field, value and expectation. TooLarge: above 256 KiB.
         """
         try:
-            typed = (
-                self.read_input(value)
-                if isinstance(value, bytes)
-                else msgspec.convert(msgspec.to_builtins(value), self.input_type, strict=True)
-            )
-            encoded = msgspec.json.encode(typed, order="deterministic")
+            if isinstance(value, bytes):
+                given, typed = msgspec.json.decode(value), self.read_input(value)
+            else:
+                given = msgspec.to_builtins(value)
+                typed = msgspec.convert(given, self.input_type, strict=True)
+            if loss := lossless.first_loss(given, typed):
+                raise self._refused(loss)
+            encoded = msgspec.json.encode(msgspec.to_builtins(typed, str_keys=True), order="deterministic")
         except InvalidInput:
             raise
         except (msgspec.ValidationError, TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -84,6 +87,7 @@ class Kind:
         limits.check_size(
             "input", len(encoded), limits.INPUT_BYTES, "submit a reference to the data instead of the data"
         )
+        self.read_input(encoded)  # what is stored can be read back
         return encoded
 
     def read_input(self, encoded: bytes) -> Any:
@@ -100,7 +104,7 @@ class Kind:
         """Whether another attempt may help."""
         return not isinstance(error, self.give_up_on) and isinstance(error, self.retry_on)
 
-    def _refused(self, error: Exception) -> InvalidInput:
+    def _refused(self, error: Exception | str) -> InvalidInput:
         return InvalidInput(
             f"input of {self}: {error}; give what the kind's input type asks for", field="input", kind=str(self)
         )

@@ -1,8 +1,8 @@
-"""The bounds of a workspace, a queue and a kind, and the one way to cut a text to its bound."""
+"""The bounds of a workspace, a queue and a kind, and the one way to measure a text or to cut it to its bound."""
 
 from __future__ import annotations
 
-from perenne.errors import TooLarge
+from perenne.errors import InvalidInput, TooLarge
 
 INPUT_BYTES = 256 * 1024
 RESULT_BYTES = 256 * 1024
@@ -14,6 +14,8 @@ QUEUE_CAPACITY = 128
 ATTEMPTS = range(1, 101)
 PRIORITY = range(-1_000, 1_001)
 SNOOZE_LEAST_S = 1.0
+WAIT_MOST_S = 10 * 365 * 86_400.0  # ten years: beyond it a wait is a mistake
+DUE_MOST_US = 253_402_300_799_999_999  # the last microsecond of the year 9999, UTC
 
 # One step of priority overtakes what was submitted up to this long before, and no longer: so nothing starves.
 AGEING_US = 60 * 1_000_000
@@ -34,8 +36,42 @@ def check_size(field: str, size_bytes: int, limit_bytes: int, next_step: str) ->
         )
 
 
+def check_text(field: str, value: str, limit_bytes: int) -> str:
+    """The value, when it is visible text that UTF-8 can hold, within its limit.
+
+    Raises: InvalidInput, TooLarge: name the field.
+    """
+    if not is_visible(value):
+        raise InvalidInput(
+            f"{field}: {value!r} is no visible text; give some, without NUL or half characters, or leave it out",
+            field=field,
+            value=value,
+        )
+    check_size(field, len(value.encode()), limit_bytes, "give a shorter one")
+    return value
+
+
+def is_visible(value: object) -> bool:
+    """Whether it is a text that shows something and that a database can hold."""
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        return False
+    return not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def check_word(field: str, value: str) -> str:
+    """The value, when it is a text of any content and length; what is kept of it is `clip`ped.
+
+    Raises: InvalidInput.
+    """
+    if not isinstance(value, str):
+        raise InvalidInput(f"{field}: {value!r} is no text; give a str", field=field, value=value)
+    return value
+
+
 def clip(text: str, limit_bytes: int = DIAGNOSTIC_BYTES) -> str:
     """The text as printable UTF-8 of at most `limit_bytes`, cut between characters; line breaks stay."""
+    if text.isprintable() and 4 * len(text) <= limit_bytes:
+        return text
     clean = "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text[:limit_bytes])
     return clean.encode("utf-8", "replace")[:limit_bytes].decode("utf-8", "ignore")
 

@@ -7,9 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
+
+from perenne.core import limits
+from perenne.errors import InvalidInput
+
+Found = Literal["absent", "coherent", "incoherent", "unknown"]
 
 
 class Publication(msgspec.Struct, frozen=True):
@@ -29,9 +34,16 @@ class Publication(msgspec.Struct, frozen=True):
 class Published(msgspec.Struct, frozen=True):
     """The answer of a lookup. Coherent means verified, not merely present; unknown means it could not be read."""
 
-    state: Literal["absent", "coherent", "incoherent", "unknown"]
+    state: Found
     finding: str = ""
     result: Any = None
+
+    def __post_init__(self) -> None:
+        if self.state not in get_args(Found):
+            raise InvalidInput(
+                f"Published.state: {self.state!r}; give one of {', '.join(get_args(Found))}", field="state"
+            )
+        limits.check_word("Published.finding", self.finding)
 
     @classmethod
     def absent(cls) -> Published:

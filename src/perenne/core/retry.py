@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from perenne.core import limits
 from perenne.errors import InvalidInput
 
 
@@ -17,9 +18,12 @@ class Backoff(msgspec.Struct, frozen=True):
     cap_s: float = 300.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.base_s <= self.cap_s:
+        if not 0 < self.base_s <= self.cap_s <= limits.WAIT_MOST_S:
             raise InvalidInput(
-                f"backoff: base_s {self.base_s} must be above 0 and at most cap_s {self.cap_s}", field="backoff"
+                f"backoff: base_s {self.base_s} must be above 0 and at most cap_s {self.cap_s}, "
+                f"and that at most {limits.WAIT_MOST_S:.0f} s; give two such numbers",
+                field="backoff",
+                limit=limits.WAIT_MOST_S,
             )
 
     def delay_s(self, failures: int, luck: float) -> float:

@@ -47,6 +47,7 @@ class Engine:
         self._notices, self._owners = Notices(driver), Owners(driver)
         self._log = JobLog(workspace, "engine", 0, clock)
         self._ends = Ends(lambda text: self._log.write("error", text))
+        self._bells = wake.Bells(workspace.wake_folder)
         self._actor = f"person:{_user()}"
 
     def request(self, kind: Kind | str, input: object, **wishes: Any) -> Submission:
@@ -212,7 +213,9 @@ class Engine:
         executor = Executor(self.workspace, self.app, self._ledger, self._clock)
         parts = (self.workspace, self.app, self._ledger, self._reader, self._owners, self._ends, self._clock)
         recovery = Recovery(*parts, f"worker:{owner.id}")
-        return Worker(executor, recovery, self._reader, owner, self._ends, self._luck, self._log, slots=slots)
+        return Worker(
+            executor, recovery, self._reader, owner, self._ends, self._luck, self._log, self._ring, slots=slots
+        )
 
     def work(self, *, slots: int = 1, stay: bool = False) -> Report:
         """Recover what a dead worker left, then run jobs until nothing is due (stay: until told to stop)."""
@@ -220,6 +223,7 @@ class Engine:
 
     def close(self) -> None:
         """Let go of the ledger, then of the worker's lock."""
+        self._bells.close()
         self._driver.close()
         if self._holding is not None:
             self._holding.release()
@@ -249,7 +253,11 @@ class Engine:
         return None
 
     def _ring(self) -> None:
-        wake.ring_all(self.workspace.wake_folder)
+        """What is durable stays so: a wake-up that fails is noted, and fails nobody."""
+        try:
+            self._bells.ring()
+        except OSError as error:
+            self._log.write("warning", "wake_failed", error=str(error))
 
 
 def _user() -> str:

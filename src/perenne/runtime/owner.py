@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +20,11 @@ from perenne.files.lock import Lock, holder
 from perenne.files.workspace import Workspace
 from perenne.store.owners import Owner
 
+PATIENCE_S = 2.0
+
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_START_FIELD = 21  # of /proc/<pid>/stat, counted from 0
+_START_FIELD = 21  # of /proc/PID/stat, counted from 0
+_TEXT = re.compile(r"worker \S+, pid (?P<pid>\d+), started (?P<started>\d+), boot (?P<boot>\S+)")
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ def take(workspace: Workspace, *, alone: bool) -> Holding:
 
     Raises: WorkerAlreadyRuns: names the holder; nothing was opened.
     """
-    owner = Owner(str(uuid.uuid4()), os.getpid(), boot_id(), started_of(os.getpid()))
+    owner = Owner(str(uuid.uuid4()), os.getpid(), boot_id(), started(os.getpid()) or "unknown")
     text = f"worker {owner.id}, pid {owner.pid}, started {owner.started}, boot {owner.boot_id}\n"
     first = [_take_alone(workspace.worker_lock, text)] if alone else []
     try:
@@ -59,14 +64,35 @@ def take(workspace: Workspace, *, alone: bool) -> Holding:
 
 def _take_alone(path: Path, text: str) -> Lock:
     held = Lock.take(path, text=text)
+    # A process that died while it was starting another leaves a copy of its lock in it, until that one runs its own
+    # program. What is known of the holder decides whether to wait, never whether to take: only the kernel says that.
+    patient_until = time.monotonic() + PATIENCE_S
+    while held is None and _is_dead(holder(path)) and time.monotonic() < patient_until:
+        time.sleep(0.005)
+        held = Lock.take(path, text=text)
     if held is None:
-        raise WorkerAlreadyRuns(
-            f"worker: {path} is held by {holder(path).strip() or 'another process'}; "
-            f"let it finish, or stop it with SIGTERM, then try again",
-            path=str(path),
-            holder=holder(path).strip(),
-        )
+        raise _refusal(path)
     return held
+
+
+def _refusal(lock: Path) -> WorkerAlreadyRuns:
+    who = holder(lock).strip()
+    next_step = (
+        "that process is dead, but one that it started still holds the lock; end that one"
+        if _is_dead(who)
+        else "let it finish, or stop it with SIGTERM"
+    )
+    return WorkerAlreadyRuns(
+        f"worker: {lock} is held by {who or 'another process'}; {next_step}, then try again", path=str(lock), holder=who
+    )
+
+
+def _is_dead(text: str) -> bool:
+    """Whether the holder that the text names is gone for sure; false when it cannot be told."""
+    named = _TEXT.match(text)
+    if named is None or not Path("/proc/self/stat").exists():
+        return False
+    return named["boot"] != boot_id() or started(int(named["pid"])) != named["started"]
 
 
 def boot_id() -> str:
@@ -74,11 +100,17 @@ def boot_id() -> str:
     return _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else "unknown"
 
 
-def started_of(pid: int) -> str:
-    """The start of a process in clock ticks since boot: with the boot id it tells a reused pid from the old one."""
+def started(pid: int) -> str | None:
+    """The start of a process in clock ticks since boot: with the boot id it tells a reused pid from the old one.
+
+    None when there is no such process, or it is dead and only waits to be reaped; "unknown" without /proc.
+    """
+    if not Path("/proc/self/stat").exists():
+        return "unknown"
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return "unknown"
+    except (FileNotFoundError, ProcessLookupError):
+        return None
     # The command's name stands in parentheses and may hold blanks; what follows it does not.
-    return stat.rpartition(")")[2].split()[_START_FIELD - 2]
+    state, *after = stat.rpartition(")")[2].split()
+    return None if state in "ZX" else after[_START_FIELD - 3]

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import select
+import threading
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,12 +76,30 @@ class Bell:
         self.close()
 
 
-def ring_all(folder: Path) -> int:
-    """Ring every bell in the folder; how many heard it. Never waits, never fails because of a dead process."""
-    heard = 0
-    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
-        heard = sum(_ring(entry.path) for entry in entries if not entry.name.startswith("."))
-    return heard
+class Bells:
+    """Every bell in one folder, to be rung."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._descriptor: int | None = None
+        self._listing = threading.Lock()  # a descriptor has one place in its folder, whoever reads
+
+    def ring(self) -> int:
+        """Ring every bell; how many heard it. Never waits; a dead process hears nothing.
+
+        Raises: OSError: the folder cannot be read.
+        """
+        with self._listing:
+            if self._descriptor is None:
+                self._descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            names = os.listdir(self._descriptor)
+            return sum(_ring(name, self._descriptor) for name in names if not name.startswith(".")) if names else 0
+
+    def close(self) -> None:
+        with self._listing:
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+                self._descriptor = None
 
 
 def remove_dead(folder: Path) -> None:
@@ -112,9 +131,9 @@ def _hang(folder: Path) -> tuple[Path, int] | None:
     return path, descriptor
 
 
-def _ring(path: str) -> bool:
+def _ring(name: str, folder: int) -> bool:
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = os.open(name, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=folder)
     except OSError:
         return False
     try:

@@ -48,7 +48,7 @@ def _process_descriptor(watched: Owner) -> int | None:
         descriptor = os.pidfd_open(watched.pid)
     except OSError:
         return None
-    if owner.started_of(watched.pid) == watched.started:
+    if owner.started(watched.pid) == watched.started:
         return descriptor
     os.close(descriptor)
     return None

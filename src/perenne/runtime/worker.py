@@ -6,6 +6,7 @@ does (`executor`), the threads (`slots`), what a dead owner left (`recovery`), h
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from perenne.core import events
@@ -19,7 +20,7 @@ from perenne.runtime.luck import Luck
 from perenne.runtime.recovery import Recovery
 from perenne.runtime.slots import Running, Slots
 from perenne.runtime.teller import Teller
-from perenne.runtime.wake import Bell, ring_all
+from perenne.runtime.wake import Bell
 from perenne.runtime.watch import Watch
 from perenne.runtime.wishes import Wishes
 from perenne.store.ledger import Claim, Ending, Lane
@@ -51,13 +52,14 @@ class Worker:
         ends: Ends,
         luck: Luck,
         log: JobLog,
+        ring: Callable[[], None],
         *,
         slots: int,
     ) -> None:
         self._executor, self._recovery, self._reader, self._owner = executor, recovery, reader, owner
         self._ledger, self._clock, self._ends, self._luck, self._log = executor.ledger, executor.clock, ends, luck, log
         self._lanes = [Lane(kind.name, kind.version) for kind in executor.app.kinds]
-        self._actor = f"worker:{owner.id}"
+        self._ring, self._actor = ring, f"worker:{owner.id}"
         self._bell = Bell(executor.workspace.wake_folder)
         self._slots = Slots(executor.perform, slots, self._clock)
         self._drain = Drain(self._clock)
@@ -75,7 +77,7 @@ class Worker:
         """
         with self._bell, signals(self.stop):
             self._recovery.owners.join(self._owner, now=self._clock.now())
-            ring_all(self._executor.workspace.wake_folder)  # the others shall watch over us from now on
+            self._ring()  # the others shall watch over us from now on
             self._teller = Teller(self._ends)
             self._slots.start()
             try:

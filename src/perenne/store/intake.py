@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+import msgspec
+
 from perenne.core import events, limits
 from perenne.core.decide import Change, decide
 from perenne.core.identity import check_uuid
@@ -91,36 +93,29 @@ def find_or_insert(tx: Transaction, wanted: Submission, now: int, actor: str) ->
 
     Raises: QueueFull; JobNotFound: a dependency; DuplicateJob: the key, id or active key belongs to another job.
     """
-    places = _places(tx, wanted.dependencies)
-    unmet = sum(state != JobState.COMPLETED for _, state in places)
+    places = _places(tx, wanted.dependencies) if wanted.dependencies else []
+    unmet = sum(state != JobState.COMPLETED for _, state in places) if places else 0
     change = decide(None, events.Submit(unmet), now)
     assert isinstance(change, Change)
     if not tx.run("take_place", name=wanted.queue):
         return _reuse(tx, wanted) or _refuse_place(tx, wanted)
-    row = tx.one("insert_job", **_columns(wanted, change, unmet, now))
-    if row is None:
+    if not tx.run("insert_job", **_columns(wanted, change, unmet, now)):
         tx.run("leave_place", name=wanted.queue)
         return _reuse(tx, wanted) or _refuse_active(tx, wanted)
-    return _enter(tx, row[0], wanted, places, change, now, actor)
+    tx.run("insert_birth", id=wanted.id, state=change.to, reason=change.reason, actor=actor, now=now)
+    if places:
+        return _wait(tx, wanted, places, now, actor)
+    return Receipt(wanted.id, change.to, reused=False)
 
 
-def _enter(
-    tx: Transaction,
-    job: int,
-    wanted: Submission,
-    places: list[tuple[int, str]],
-    change: Change,
-    now: int,
-    actor: str,
-) -> Receipt:
-    """What a new row leaves beside it: its line of birth, and what it waits for."""
-    subject, reason = f"job:{wanted.id}", change.reason
-    moves.write_line(tx, job, subject, "submit", None, change.to, reason, actor, now, None)
+def _wait(tx: Transaction, wanted: Submission, places: list[tuple[int, str]], now: int, actor: str) -> Receipt:
+    """Let the new job wait for what it needs, or end with it."""
+    row = tx.one("job_by_id", id=wanted.id)
+    assert row is not None
+    job = rows.job(row)
     for place, _ in places:
-        tx.run("insert_dependency", job=job, needs=place)
-    if not places:
-        return Receipt(wanted.id, change.to, reused=False)
-    settled = moves.settle_blocked(tx, moves.read(tx, job), actor=actor, now=now)[0]
+        tx.run("insert_dependency", job=job.seq, needs=place)
+    settled = moves.settle_blocked(tx, job, actor=actor, now=now)[0]
     return Receipt(wanted.id, settled.state, reused=False)
 
 
@@ -186,24 +181,8 @@ def _places(tx: Transaction, dependencies: tuple[str, ...]) -> list[tuple[int, s
 
 
 def _columns(wanted: Submission, change: Change, unmet: int, now: int) -> dict[str, object]:
-    return {
-        "id": wanted.id,
-        "kind": wanted.kind,
-        "version": wanted.version,
-        "queue": wanted.queue,
-        "state": change.to,
-        "reason": change.reason,
-        "priority": wanted.priority,
-        "rank": limits.rank(now, wanted.priority),
-        "due_at": wanted.due_at,
-        "key": wanted.key,
-        "unique_key": wanted.unique_key,
-        "input": wanted.input,
-        "publications": wanted.publications,
-        "requested_at": wanted.requested_at,
-        "on_dependency": wanted.on_dependency,
-        "unmet": unmet,
-        "max_attempts": wanted.max_attempts,
-        "active_limit_ms": wanted.active_limit_ms,
-        "now": now,
-    }
+    columns = msgspec.structs.asdict(wanted)
+    columns["state"], columns["reason"] = change.to, change.reason
+    columns["rank"] = limits.rank(now, wanted.priority)
+    columns["unmet"], columns["now"] = unmet, now
+    return columns

@@ -115,7 +115,7 @@ def test_bad_rule_is_refused(place: Any, rule: Rule, field: str) -> None:
     place.complete()
     last(place)
     before = place.ids()
-    with pytest.raises(InvalidInput, match=f"^{field}: ") as refused:
+    with pytest.raises(InvalidInput, match=rf"^{field}: ") as refused:
         purge(place, rule)
     assert refused.value.field == field
     assert place.ids() == before
@@ -124,7 +124,7 @@ def test_bad_rule_is_refused(place: Any, rule: Rule, field: str) -> None:
 @pytest.mark.parametrize("step", [0, -1, 100_000])
 def test_bad_step_is_refused(place: Any, step: int) -> None:
     """A step of no job, or of more than a transaction may hold, is refused."""
-    with pytest.raises(InvalidInput, match="^step: "):
+    with pytest.raises(InvalidInput, match=r"^step: "):
         purge(place, EVERYTHING, step=step)
 
 

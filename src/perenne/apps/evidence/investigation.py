@@ -66,7 +66,7 @@ def create(
     investigation = Investigation(
         check_uuid("investigation_id", investigation_id or str(uuid.uuid4())), title, specimen
     )
-    _refuse_present(root)
+    refuse_present(root)
     made: list[Path] = []
     try:
         _make_folders(root, specimen, made)
@@ -88,14 +88,15 @@ def read(root: Path) -> Investigation:
         StoreForeign: another contract, or a job store of the reference program that must be adopted first.
     """
     found = manifest.read(root)
-    _refuse_reference_store(root)
+    refuse_reference_store(root)
     return found
 
 
-def _refuse_present(root: Path) -> None:
+def refuse_present(root: Path) -> None:
+    """Raises: StoreExists, StoreForeign: `root` is no folder, or files of an investigation are there already."""
     if os.path.lexists(root) and not root.is_dir():
         raise StoreExists(f"{root} exists and is no folder; give a new or empty folder", path=str(root))
-    _refuse_reference_store(root)
+    refuse_reference_store(root)
     for relative in _MANAGED:
         if os.path.lexists(root / relative):
             raise StoreExists(
@@ -112,7 +113,8 @@ def _refuse_present(root: Path) -> None:
             )
 
 
-def _refuse_reference_store(root: Path) -> None:
+def refuse_reference_store(root: Path) -> None:
+    """Raises: StoreForeign: a job store of the reference program lies in `root`; nothing is opened beside it (EV-2)."""
     store = root / REFERENCE_STORE
     if os.path.lexists(store):
         raise StoreForeign(

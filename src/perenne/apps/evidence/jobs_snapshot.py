@@ -71,11 +71,13 @@ def write_snapshot(root: Path, lines: Iterable[JobLine]) -> None:
     Raises:
         InvalidInput: as `snapshot`.
         DiskLow, StorageError: not written; the last file stands.
-    Guarantees: a reader sees the old file or the new one. A stage file that a killed export left is removed.
+    Guarantees: `lines` is walked while no other export can write. A reader sees the old file or the new one. A stage
+        file that a killed export left is removed.
     """
-    content = snapshot(manifest.read(root).id, lines)
-    # Only under a lock is a stage file of another export surely that of a dead one.
+    # Only under a lock is a stage file of another export surely that of a dead one; and only what is read under it is
+    # surely newer than what the last export read.
     with catalogue.locked(root):
+        content = snapshot(manifest.read(root).id, lines)
         for left in sorted(root.glob(f"{places.JOBS_SNAPSHOT}.stage-*")):
             left.unlink(missing_ok=True)
             crash_point("export.leftover_removed")

@@ -102,6 +102,18 @@ def evidence_of_content(connection: apsw.Connection, sha256: str, size_bytes: in
     )
 
 
+def originals(connection: apsw.Connection) -> list[Evidence]:
+    """Everything that was imported, in the order of import; no derivative."""
+    cursor = connection.execute(
+        f"""
+        {_EVIDENCE}
+        where not exists (select 1 from extractions where extractions.evidence_id = preuves.id)
+        order by preuves.imported_at, preuves.original_name, preuves.id
+        """
+    )
+    return [Evidence(*row) for row in cursor]
+
+
 def extraction(connection: apsw.Connection, extraction_id: str) -> Extraction | None:
     """The extraction of this id."""
     return _one(
@@ -114,6 +126,11 @@ def extraction(connection: apsw.Connection, extraction_id: str) -> Extraction | 
         """,
         {"id": extraction_id},
     )
+
+
+def extraction_ids(connection: apsw.Connection) -> list[str]:
+    """The ids of all extractions, sorted."""
+    return [row[0] for row in connection.execute("select id from extractions order by id")]
 
 
 def observations(connection: apsw.Connection, extraction_id: str) -> list[Recorded]:

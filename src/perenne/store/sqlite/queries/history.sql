@@ -1,3 +1,8 @@
+-- name: insert_birth
+-- The first line about the job that this transaction inserted last. :id, :state, :reason, :actor, :now
+insert into history (job, subject, verb, to_state, reason, actor, at)
+values (last_insert_rowid(), 'job:' || :id, 'submit', :state, :reason, :actor, :now)
+
 -- name: insert_history
 -- One line that stays. :job, :subject, :verb, :from_state, :to_state, :reason, :actor, :now, :number
 insert into history (job, subject, verb, from_state, to_state, reason, actor, at, number)

@@ -1,5 +1,5 @@
 -- name: insert_job
--- A new job and its place, or no row when its id, its key or its active key is taken. One parameter a column.
+-- A new job, or no row when its id, its key or its active key is taken. One parameter a column.
 insert into job (
     id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
     publications, requested_at, on_dependency, unmet, max_attempts, active_limit_ms, updated_at
@@ -9,7 +9,6 @@ values (
     :publications, :requested_at, :on_dependency, :unmet, :max_attempts, :active_limit_ms, :now
 )
 on conflict do nothing
-returning seq
 
 -- name: job_by_id
 -- One job, every column. :id

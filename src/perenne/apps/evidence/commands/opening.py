@@ -1,0 +1,133 @@
+"""Making and opening a workspace of Evidence: the engine's part and the investigation's, as one.
+
+Both carry the same UUID, and neither is opened beside a job store of the reference program (EV-2).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import click
+
+import perenne
+from perenne.apps.evidence import app, investigation, manifest, originals, places
+from perenne.apps.evidence.identities import SPECIMEN_REQUESTED_AT
+from perenne.apps.evidence.images.specimen import specimen_picture
+from perenne.apps.evidence.mail.specimen import specimen_mail
+from perenne.errors import StoreForeign
+from perenne.files import atomic
+
+SPECIMEN_TITLE = "SPECIMEN"
+
+in_workspace = click.option(
+    "--workspace",
+    type=click.Path(path_type=Path),
+    default=".",
+    metavar="DIR",
+    help="Folder of the investigation; the current one when left out.",
+)
+new_workspace = click.option(
+    "--workspace", type=click.Path(path_type=Path), required=True, metavar="DIR", help="A new or empty folder."
+)
+
+# What a workspace consists of, the file that makes it one first: without it the rest is only in the way.
+_OWN_FILES = (
+    "workspace.toml",
+    manifest.GENERIC,
+    manifest.SPECIMEN,
+    places.CATALOGUE,
+    *(f"{places.RUNTIME}/{name}" for name in ("ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm")),
+)
+_OWN_FOLDERS = (
+    *(f"{places.RUNTIME}/{name}" for name in ("wake", "stage", "logs")),
+    places.MAIL_ORIGINALS,
+    places.IMAGE_ORIGINALS,
+    places.MAIL_DERIVATIVES,
+    places.IMAGE_DERIVATIVES,
+    places.SPECIMEN_INPUT,
+)
+
+
+@contextmanager
+def opened(root: Path, access: Literal["read", "write", "work"]) -> Iterator[perenne.Engine]:
+    """The engine of an investigation.
+
+    Raises:
+        StoreForeign: a store of the reference program lies there, or manifest and workspace do not belong together.
+        and what `perenne.open` raises.
+    """
+    investigation.refuse_reference_store(root)
+    with perenne.open(root, app, access=access) as engine:
+        held = investigation.read(root)
+        if held.id != engine.workspace.id:
+            raise StoreForeign(
+                f"{root}: workspace.toml says {engine.workspace.id}, the manifest of the investigation {held.id}; "
+                "put the file back that belongs here",
+                path=str(root),
+            )
+        yield engine
+
+
+def create(root: Path, *, title: str, queue_limit: int = 128) -> str:
+    """Make `root` an empty investigation; gives its UUID.
+
+    Raises: InvalidInput, StoreExists, StoreForeign, UnsafeFilesystem, StorageError.
+    Guarantees: on an error what was made is removed again.
+    """
+    with _made(root, title, specimen=False, queue_limit=queue_limit) as id:
+        return id
+
+
+def create_specimen(root: Path) -> str:
+    """Make `root` a synthetic investigation with one mail and one picture, both invented here; gives its UUID.
+
+    Raises, Guarantees: as `create`.
+    """
+    with _made(root, SPECIMEN_TITLE, specimen=True, queue_limit=128) as id:
+        inputs = [
+            _written(root, "specimen.eml", specimen_mail()),
+            _written(root, "specimen.png", specimen_picture()),
+        ]
+        originals.import_files(root, inputs, imported_at=SPECIMEN_REQUESTED_AT)
+        return id
+
+
+@contextmanager
+def _made(root: Path, title: str, *, specimen: bool, queue_limit: int) -> Iterator[str]:
+    manifest.check_title(title)
+    investigation.refuse_present(root)
+    stood = root.exists()
+    bounded = replace(app, queues=dict.fromkeys(app.queues, queue_limit))
+    id = perenne.create(root, bounded, name=title, specimen=specimen).id
+    try:
+        investigation.create(root, title=title, specimen=specimen, investigation_id=id)
+        yield id
+    except BaseException:
+        _remove(root, stood)
+        raise
+
+
+def _written(root: Path, name: str, content: bytes) -> Path:
+    path = root / places.SPECIMEN_INPUT / name
+    atomic.write(path, content, protocol="create")
+    return path
+
+
+def _remove(root: Path, stood: bool) -> None:
+    """Everything that making a workspace makes; the ledger's creation proved that nobody else makes one here."""
+    for name in _OWN_FILES:
+        with contextlib.suppress(OSError):
+            (root / name).unlink()
+    for name in _OWN_FOLDERS:
+        shutil.rmtree(root / name, ignore_errors=True)
+    folders = {folder for name in (*_OWN_FILES, *_OWN_FOLDERS) for folder in (root / name).parents}
+    ours = [folder for folder in folders if folder.is_relative_to(root) and (folder != root or not stood)]
+    for folder in sorted(ours, key=lambda path: -len(path.parts)):
+        with contextlib.suppress(OSError):
+            folder.rmdir()

@@ -1,0 +1,172 @@
+"""The two kinds of the reference contracts (EV-5): handlers that call plain functions, and how a request is submitted.
+
+Not here: what an analysis does (`mail`, `images`), how it is published (`publication`), what a command says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perenne import Context, Engine, Kind, Publication, Published, errors
+from perenne.apps.evidence.findings import Derivative, Source
+from perenne.apps.evidence.identities import Identity
+from perenne.apps.evidence.requests import MAIL_HEADERS, PICTURE_METADATA, MailInput, PictureInput, Request
+
+if TYPE_CHECKING:
+    from perenne.apps.evidence.images.exiftool import Availability
+
+PUBLICATIONS = ("extraction", "derivative")
+ACTIVE_LIMIT_S = 30.0
+
+# Neither a wrong or altered original nor a picture that keeps ExifTool busy gets better by running again.
+_HOPELESS = (errors.UsageError, errors.DoubtError, errors.ToolTimedOut)
+
+_available: list[Availability] = []  # the first ExifTool that answered in this process
+
+
+def analyse_mail(context: Context, given: MailInput) -> None:
+    """Read the header of a mail and publish its observations."""
+    from perenne.apps.evidence import originals
+    from perenne.apps.evidence.mail import analyser, artefact
+
+    _, content = originals.read(context.workspace, given.evidence_id)
+    context.boundary()
+    found = analyser.analyse(content)
+    context.publish(partial(_publish, build=partial(artefact.build, observations=found)))
+
+
+def analyse_picture(context: Context, given: PictureInput) -> None:
+    """Ask ExifTool about a private copy of a picture and publish its answer."""
+    from perenne.apps.evidence import originals
+    from perenne.apps.evidence.images import artefact, exiftool
+
+    picture = originals.find(context.workspace, given.evidence_id)
+    try:
+        reading = exiftool.read(
+            context.workspace,
+            picture.relative_path,
+            _source(given),
+            probed(),
+            stage=context.stage,
+            stop=context.stop,
+        )
+    except errors.ToolMissing:
+        _available.clear()  # it went away meanwhile: the next attempt asks again and says how to install it
+        raise
+    context.publish(partial(_publish, build=partial(artefact.build, reading=reading)))
+
+
+def submit(engine: Engine, request: Request) -> bool:
+    """Hand a request to the engine; true when the same request had made its job before.
+
+    Raises: QueueFull, DuplicateJob: the key has other content, or an analysis of this evidence is not finished.
+    """
+    receipt = engine.submit(
+        request.capability,
+        request.input,
+        job_id=request.job_id,
+        key=request.job_id,
+        unique_key=request.unique_key,
+        depends_on=request.depends_on,
+        ids=dict(zip(PUBLICATIONS, (request.extraction_id, request.derivative_id), strict=True)),
+        requested_at=None if request.requested_at is None else _microseconds(request.requested_at),
+    )
+    return receipt.reused
+
+
+def look_for_mail(publication: Publication) -> Published:
+    """Whether this mail analysis stands, every part of it verified."""
+    from perenne.apps.evidence.mail import analyser, artefact
+
+    return _look(publication, analyser.ANALYSER_ID, artefact.check)
+
+
+def look_for_picture(publication: Publication) -> Published:
+    """Whether this picture analysis stands, every part of it verified; needs no ExifTool."""
+    from perenne.apps.evidence.images import artefact
+
+    return _look(publication, "exiftool", artefact.check)
+
+
+def remove_leftovers(publication: Publication) -> None:
+    """Remove the files of a dead attempt that no row names."""
+    from perenne.apps.evidence.publication import discard
+
+    discard(publication.workspace, _identity(publication))
+
+
+def probed() -> Availability:
+    """Whether ExifTool is here; once it answered, it is not asked again in this process (T-33)."""
+    from perenne.apps.evidence.images import exiftool
+
+    if _available:
+        return _available[0]
+    found = exiftool.probe(Path("/"))  # nothing is written there, and no user's configuration lies there
+    if found.state == "available":
+        _available.append(found)
+    return found
+
+
+def missing_exiftool() -> str | None:
+    """Why pictures cannot be analysed here and which command helps; None when they can."""
+    found = probed()
+    return None if found.state == "available" else f"pictures cannot be analysed here: {found.reason}"
+
+
+def _publish(publication: Publication, build: Callable[..., Derivative]) -> None:
+    from perenne.apps.evidence.publication import publish
+
+    identity, source = _identity(publication), _source(publication.input)
+    derivative = build(request_id=identity.extraction_id, source=source, requested_at=identity.requested_at)
+    publish(publication.workspace, identity, source, derivative)
+
+
+def _look(publication: Publication, tool_id: str, check: Callable[..., Any]) -> Published:
+    from perenne.apps.evidence.lookup import lookup
+
+    identity, source = _identity(publication), _source(publication.input)
+    expected = partial(check, request_id=identity.extraction_id, source=source, requested_at=identity.requested_at)
+    found = lookup(publication.workspace, identity, source.evidence_id, tool_id, expected)
+    return Published(found.state, found.finding)
+
+
+def _identity(publication: Publication) -> Identity:
+    extraction_id, derivative_id = (publication.ids[name] for name in PUBLICATIONS)
+    return Identity(extraction_id, derivative_id, publication.requested_at)
+
+
+def _source(given: MailInput | PictureInput) -> Source:
+    return Source(given.evidence_id, given.source_sha256, given.source_size)
+
+
+def _microseconds(instant: str) -> int:
+    return int(datetime.strptime(instant, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp()) * 1_000_000
+
+
+MAIL_KIND = Kind(
+    MAIL_HEADERS,
+    1,
+    analyse_mail,
+    MailInput,
+    publications=PUBLICATIONS,
+    lookup=look_for_mail,
+    discard=remove_leftovers,
+    give_up_on=_HOPELESS,
+    active_limit_s=ACTIVE_LIMIT_S,
+)
+PICTURE_KIND = Kind(
+    PICTURE_METADATA,
+    1,
+    analyse_picture,
+    PictureInput,
+    publications=PUBLICATIONS,
+    lookup=look_for_picture,
+    discard=remove_leftovers,
+    missing=missing_exiftool,
+    give_up_on=_HOPELESS,
+    active_limit_s=ACTIVE_LIMIT_S,
+)

@@ -1,0 +1,42 @@
+"""The command groups that installed applications add to the command line, found by entry point.
+
+An application is named by the entry point group `perenne.apps`, its commands by the dotted string in its `App`; both
+are loaded only when one of its commands is called.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module, metadata
+
+import click
+
+from perenne import App
+from perenne.errors import InvalidInput
+
+GROUP = "perenne.apps"
+
+
+def names() -> list[str]:
+    """The names of the installed applications, sorted; nothing of them is loaded."""
+    return sorted({entry.name for entry in metadata.entry_points(group=GROUP)})
+
+
+def load(name: str) -> click.Command | None:
+    """The commands of the application of this name; None when it is not installed or adds none.
+
+    Raises: InvalidInput: the installed application does not keep to the form.
+    """
+    for entry in metadata.entry_points(group=GROUP, name=name):
+        app = entry.load()
+        if not isinstance(app, App):
+            raise InvalidInput(f"entry point {entry.value} of application {name} is no App; repair its installation")
+        return None if app.commands is None else _command(name, app.commands)
+    return None
+
+
+def _command(name: str, where: str) -> click.Command:
+    module, _, attribute = where.partition(":")
+    command = getattr(import_module(module), attribute, None)
+    if not isinstance(command, click.Command):
+        raise InvalidInput(f"{where}, the commands of application {name}, is no click command; repair its installation")
+    return command

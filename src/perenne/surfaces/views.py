@@ -1,0 +1,127 @@
+"""The words, the rounding and the layout that people see, the same on every surface.
+
+Plain functions from values to text. Not here: where the values come from, and where the text is printed.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+WIDTH = 80
+GAP = "  "
+
+# In the order of a job's life; what a person should make of each.
+STATES = {
+    "QUEUED": "waits for a worker",
+    "RUNNING": "is being worked on",
+    "RETRY_WAIT": "waits for its next attempt",
+    "PAUSED": "was paused by a person",
+    "PAUSED_QUOTA": "waits for its budget",
+    "BLOCKED": "waits for something that is missing",
+    "RECOVERY_REQUIRED": "needs a person to look",
+    "COMPLETED": "is done",
+    "FAILED": "failed",
+    "CANCELLED": "was cancelled by a person",
+    "DEAD": "was given up",
+}
+
+
+def one_line(text: str) -> str:
+    """The text on one line, with every character that a terminal might obey or cannot show spelled out."""
+    joined = " ".join(text.split())
+    shown = (letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in joined)
+    return "".join(shown).encode("utf-8", "backslashreplace").decode()
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """`1 job`, `2 jobs`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def states(counts: Mapping[Any, int]) -> str:
+    """`6 COMPLETED · 1 QUEUED`, in the order of a job's life; `none` when nothing is counted."""
+    spoken = [f"{counts[state]:,} {state}" for state in STATES if counts.get(state)]
+    return " · ".join(spoken) or "none"
+
+
+def instant(at_us: int) -> str:
+    """UTC microseconds as `2026-09-26 21:00:00 UTC`."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at_us)
+    return moment.strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def duration(seconds: float) -> str:
+    """`12 ms`, `4.2 s`, `3 min 05 s`, `2 h 07 min`."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest_s = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest_s:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def size(size_bytes: int) -> str:
+    """`512 B`, `4.2 KiB`, `1.0 MiB`."""
+    if size_bytes < 1024:
+        return f"{size_bytes} B"
+    amount = float(size_bytes)
+    for unit in ("KiB", "MiB", "GiB"):
+        amount /= 1024
+        if amount < 1023.95 or unit == "GiB":
+            break
+    return f"{amount:,.1f} {unit}"
+
+
+def progress(done: int, total: int) -> str:
+    """`[ 3/12]`, as wide from the first line to the last."""
+    return f"[{done:>{len(str(total))}}/{total}]"
+
+
+def shorten(text: str, width: int) -> str:
+    """The text, its middle left out when it is wider: both the beginning and the extension of a name tell."""
+    if columns(text) <= width:
+        return text
+    kept = width - 1
+    head, tail = text[: kept - kept // 2], text[len(text) - kept // 2 :]
+    while columns(head) + 1 + columns(tail) > width:
+        head, tail = (head[:-1], tail) if columns(head) >= columns(tail) else (head, tail[1:])
+    return f"{head}…{tail}"
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal the text takes."""
+    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    return len(text) + wide - sum(bool(unicodedata.combining(letter)) for letter in text)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, width: int = WIDTH, flexible: int = -1) -> list[str]:
+    """Lines of a table; numbers stand right.
+
+    Args: flexible: the column that gives way when the table would be wider than `width`.
+    """
+    shown = [[one_line(cell) for cell in row] for row in rows]
+    widths = [max(columns(row[place]) for row in (list(head), *shown)) for place in range(len(head))]
+    others = sum(widths) - widths[flexible] + len(GAP) * (len(head) - 1)
+    widths[flexible] = max(min(widths[flexible], width - others), columns(head[flexible]), 8)
+    right = [bool(shown) and all(_is_number(row[place]) for row in shown) for place in range(len(head))]
+    return [
+        GAP.join(
+            _cell(cell, *layout) for cell, layout in zip(row, zip(widths, right, strict=True), strict=True)
+        ).rstrip()
+        for row in (list(head), *shown)
+    ]
+
+
+def _cell(text: str, width: int, right: bool) -> str:
+    text = shorten(text, width)
+    blanks = " " * (width - columns(text))
+    return blanks + text if right else text + blanks
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(",", "").isdecimal() or text == ""
