@@ -51,7 +51,7 @@ def stage(staged: Path, data: bytes, *, protocol: str, mode: int = 0o600) -> Non
             try:
                 os.fchmod(descriptor, mode)
                 _write_all(descriptor, data)
-                _flush(descriptor)
+                flush(descriptor)
             finally:
                 os.close(descriptor)
             crash_point(f"{protocol}.staged")
@@ -77,7 +77,7 @@ def sync_folder(path: Path) -> None:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            _flush(descriptor)
+            flush(descriptor)
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -204,7 +204,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def _flush(descriptor: int) -> None:
+def flush(descriptor: int) -> None:
     """Sync to the medium; macOS needs its own call, because fsync there stops at the drive's cache."""
     if sys.platform == "darwin":
         fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)

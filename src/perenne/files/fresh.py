@@ -1,0 +1,156 @@
+"""Files that appear under a new name, whole or not at all, and never take the place of another one.
+
+What lives here: writing aside as a stream, the name at the end, and reading back line by line. What does not: small
+files that replace their older self (`atomic`), and what stands in the lines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import stat as modes
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from perenne.crashpoints import crash_point
+from perenne.errors import DiskLow, InvalidInput, StoreExists, StoreFailed
+from perenne.files import atomic
+
+_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+_BUFFER_BYTES = 1 << 20
+
+
+class Writing:
+    """A file under way: what is written, and the digest of it so far."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._digest = file, hashlib.sha256()
+        self.size_bytes = 0
+
+    def write(self, data: bytes) -> None:
+        self._file.write(data)
+        self._digest.update(data)
+        self.size_bytes += len(data)
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+
+@contextlib.contextmanager
+def writing(path: Path, *, protocol: str) -> Iterator[Writing]:
+    """Write `path` (0600) as a stream; it has its name, durably, once the block is left without an error.
+
+    Args: protocol: whose crash points are passed.
+    Raises: StoreExists: something has the name already. DiskLow, StoreFailed: nothing has the name. NotDurable.
+    Guarantees: after a crash `path` is absent or whole; at most `<name>.stage-<32 hex>` is left beside it.
+    """
+    refuse_taken(path)
+    staged = stage_of(path)
+    with removed_on_failure(staged), explained(path):
+        descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "wb", buffering=_BUFFER_BYTES) as file:
+            os.fchmod(descriptor, 0o600)
+            yield Writing(file)
+            file.flush()
+            atomic.flush(descriptor)
+        crash_point(f"{protocol}.staged")
+        appear(staged, path, protocol=protocol)
+
+
+def stage_of(path: Path) -> Path:
+    """The name under which a file is made before it has its own: a new one each time."""
+    return path.with_name(f"{path.name}.stage-{uuid.uuid4().hex}")
+
+
+def refuse_taken(path: Path) -> None:
+    """Raises: StoreExists: something has this name, be it a link to nowhere. StoreFailed, InvalidInput: it cannot be."""
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise StoreFailed(
+                f"{path} cannot be written: its folder is missing; make it first", path=str(path)
+            ) from None
+        return
+    except ValueError as error:
+        raise InvalidInput(f"path {str(path)!r} cannot name a file: {error}", path=str(path)) from error
+    except OSError as error:
+        raise StoreFailed(f"{path} cannot be written: {error.strerror}; choose another name", path=str(path)) from error
+    raise StoreExists(f"{path} exists, and is never overwritten; choose another name", path=str(path))
+
+
+def appear(staged: Path, path: Path, *, protocol: str) -> None:
+    """Give a synced file its name, durably, unless something has it by now.
+
+    Raises: StoreExists: the staged file stands, and the caller decides what becomes of it. StoreFailed, NotDurable.
+    """
+    with explained(path):
+        try:
+            os.link(staged, path)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            # No second names on this file system: looking first leaves a moment for another writer of this very name.
+            refuse_taken(path)
+            os.rename(staged, path)
+        crash_point(f"{protocol}.renamed")
+        atomic.sync_folder(path.parent)
+        crash_point(f"{protocol}.folder_synced")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(staged)
+        crash_point(f"{protocol}.leftover_removed")
+
+
+def lines(path: Path, *, limit_bytes: int) -> Iterator[bytes]:
+    """The lines of a regular file with their line ends, one at a time; the last one may lack its end.
+
+    Args: limit_bytes: a longer line is cut there, and its rest comes as the next one.
+    Raises: InvalidInput: missing, unreadable, or not a regular file; nothing else is opened or followed.
+    """
+    try:
+        if not modes.S_ISREG(os.lstat(path).st_mode):
+            raise InvalidInput(f"{path} is not a regular file; give one", path=str(path))
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb", buffering=_BUFFER_BYTES) as file:
+            if not modes.S_ISREG(os.fstat(descriptor).st_mode):
+                raise InvalidInput(f"{path} is not a regular file; give one", path=str(path))
+            while line := file.readline(limit_bytes):
+                yield line
+    except OSError as error:
+        raise InvalidInput(
+            f"file {path} cannot be read: {error.strerror}; give an existing, readable, regular file", path=str(path)
+        ) from error
+    except ValueError as error:
+        raise InvalidInput(f"path {str(path)!r} cannot name a file: {error}", path=str(path)) from error
+
+
+@contextlib.contextmanager
+def removed_on_failure(staged: Path) -> Iterator[None]:
+    """Nothing is left under the passing name when the block fails."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(staged)
+        raise
+
+
+@contextlib.contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Errors of the system about `path` in our words."""
+    try:
+        yield
+    except FileExistsError as error:
+        raise StoreExists(f"{path} exists, and is never overwritten; choose another name", path=str(path)) from error
+    except OSError as error:
+        family = DiskLow if error.errno in _FULL_DISK else StoreFailed
+        next_step = "free space" if family is DiskLow else "check that its folder exists and may be written"
+        raise family(
+            f"{path} could not be written: {error.strerror}; {next_step}, then try again", path=str(path)
+        ) from error
