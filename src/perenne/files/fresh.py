@@ -69,7 +69,7 @@ def stage_of(path: Path) -> Path:
 
 
 def refuse_taken(path: Path) -> None:
-    """Raises: StoreExists: something has this name, be it a link to nowhere. StoreFailed, InvalidInput: it cannot be."""
+    """Raises: StoreExists: something has this name, be it a link to nowhere. StoreFailed, InvalidInput: it cannot."""
     try:
         os.lstat(path)
     except FileNotFoundError:

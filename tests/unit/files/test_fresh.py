@@ -56,9 +56,14 @@ def test_never_takes_a_place(tmp_path: Path, there: str) -> None:
 def test_name_taken_meanwhile_is_kept(tmp_path: Path) -> None:
     """Something that took the name while the file was written keeps it, and no stage is left."""
     path = tmp_path / "taken"
-    with pytest.raises(StoreExists), fresh.writing(path, protocol="export") as file:
-        file.write(b"x")
-        path.write_bytes(b"mine")
+
+    def meet() -> None:
+        with fresh.writing(path, protocol="export") as file:
+            file.write(b"x")
+            path.write_bytes(b"mine")
+
+    with pytest.raises(StoreExists):
+        meet()
     assert path.read_bytes() == b"mine"
     assert os.listdir(tmp_path) == ["taken"]
 
@@ -96,9 +101,14 @@ def test_missing_folder_and_impossible_name(tmp_path: Path) -> None:
 
 def test_error_of_the_caller_leaves_nothing(tmp_path: Path) -> None:
     """When what writes fails, the error passes and neither a name nor a stage is left."""
-    with pytest.raises(RuntimeError, match="mine"), fresh.writing(tmp_path / "new", protocol="export") as file:
-        file.write(b"x")
-        raise RuntimeError("mine")
+
+    def fail() -> None:
+        with fresh.writing(tmp_path / "new", protocol="export") as file:
+            file.write(b"x")
+            raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        fail()
     assert os.listdir(tmp_path) == []
 
 
