@@ -15,13 +15,15 @@ from pathlib import Path
 import pytest
 
 from perenne.errors import WorkerAlreadyRuns
+from perenne.files.workspace import Workspace
 from perenne.runtime import owner
 
 HOLD = """
 import os, sys, signal
 from pathlib import Path
+from perenne.files.workspace import Workspace
 from perenne.runtime import owner
-_, held = owner.take(Path(sys.argv[1]))
+held = owner.take(Workspace(Path(sys.argv[1]), "id", "name", "app", runtime="."), alone=True).locks[0]
 # Between fork and exec of a tool host a copy of the lock lives on in a process of its own; here it waits for its line.
 copy = os.dup(held._descriptor)
 script = "import os; os.write(1, b'r'); os.read(0, 1)"
@@ -31,11 +33,16 @@ signal.pause()
 """
 
 
+def take(lock: Path) -> owner.Holding:
+    """Become the one worker of the workspace whose lock this is."""
+    return owner.take(Workspace(lock.parent, "id", "name", "app", runtime="."), alone=True)
+
+
 class Holder:
     """A process that holds the lock; with `leak`, a child of it holds a copy until `let_go`."""
 
     def __init__(self, lock: Path, how: str) -> None:
-        words = [sys.executable, "-c", HOLD, str(lock), how]
+        words = [sys.executable, "-c", HOLD, str(lock.parent), how]
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self.process.stdout is not None
         assert self.process.stdout.read(1) == b"r"
@@ -77,7 +84,7 @@ def test_living_holder_is_named_at_once(lock: Path, holding: Holder) -> None:
     """A second worker is refused at once, and told whom it met."""
     began_s = time.monotonic()
     with pytest.raises(WorkerAlreadyRuns, match=rf"pid {holding.process.pid}\b"):
-        owner.take(lock)
+        take(lock)
     assert time.monotonic() - began_s < owner.PATIENCE_S / 2
 
 
@@ -86,7 +93,7 @@ def test_stopped_holder_lives(lock: Path, holding: Holder) -> None:
     os.kill(holding.process.pid, signal.SIGSTOP)
     os.waitpid(holding.process.pid, os.WUNTRACED)
     with pytest.raises(WorkerAlreadyRuns, match=rf"pid {holding.process.pid}\b"):
-        owner.take(lock)
+        take(lock)
 
 
 def test_dying_holder_is_waited_for(lock: Path, leaking: Holder) -> None:
@@ -94,10 +101,10 @@ def test_dying_holder_is_waited_for(lock: Path, leaking: Holder) -> None:
     leaking.kill()
     release = threading.Timer(0.1, leaking.let_go)
     release.start()
-    taken, held = owner.take(lock)
+    taken = take(lock)
     release.join()
-    assert taken.pid == os.getpid()
-    held.release()
+    assert taken.owner.pid == os.getpid()
+    taken.release()
 
 
 def test_patience_ends(lock: Path, leaking: Holder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,4 +112,4 @@ def test_patience_ends(lock: Path, leaking: Holder, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(owner, "PATIENCE_S", 0.1)
     leaking.kill()
     with pytest.raises(WorkerAlreadyRuns, match=re.compile(r"dead", re.IGNORECASE)):
-        owner.take(lock)
+        take(lock)
