@@ -11,7 +11,7 @@
     │                                CheckpointMissing · CheckpointUnsupported · CheckpointCorrupt ·
     │                                CheckpointMismatch · CheckpointUnreadable
     ├── ToolError     the operator   ToolMissing · ToolTimedOut · ToolFailed · ConfinementMissing
-    └── DoubtError    a person       RecoveryRequired
+    └── DoubtError    a person       RecoveryRequired · OutcomeUnknown
     Cancelled, Unwound (BaseException)   raised at a boundary; no `except Exception` may swallow them
 
 The docstring of a class is its default message; facts are attributes; exit codes and HTTP statuses live in
@@ -210,6 +210,10 @@ class DoubtError(EngineError):
 
 class RecoveryRequired(DoubtError):
     """The published result is not what it should be; a person must resolve the job."""
+
+
+class OutcomeUnknown(DoubtError):
+    """It is not known whether the change was made."""
 
 
 class Cancelled(BaseException):

@@ -6,10 +6,13 @@ What lives here: the two protocols. What does not: any SQL, any rule. A database
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
+
+from perenne.errors import EngineError
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
+Growth = Literal["submit", "claim"]
 
 
 class Transaction(Protocol):
@@ -28,15 +31,25 @@ class Transaction(Protocol):
 class Driver(Protocol):
     """A database that holds one ledger."""
 
-    def write(self, work: Callable[[Transaction], T]) -> T:
+    def write(self, work: Callable[[Transaction], T], *, recheck: Callable[[Transaction, T], bool] | None = None) -> T:
         """Run `work` in a write transaction that no other writer can interleave with; answer after it is durable.
 
         `work` does no I/O of its own, may run inside a group with others, and changes nothing when it raises.
-        Raises: StoreBusy, DiskLow, StoreFailed, and whatever `work` raises.
+        Args:
+            recheck: whether what `work` answered stands, asked in a later transaction when a commit failed half-way.
+        Raises:
+            StoreBusy, DiskLow, StoreFailed, and whatever `work` raises: nothing was changed.
+            OutcomeUnknown: the commit failed half-way, and there is no `recheck`, or the disk still fails.
         """
 
     def read(self, work: Callable[[Transaction], T]) -> T:
-        """Run `work` on one consistent view; changes nothing."""
+        """Run `work` on one consistent view; changes nothing.
+
+        Raises: StoreBusy: it took longer than 5 s. StoreFailed, and whatever `work` raises.
+        """
+
+    def refusal(self, growth: Growth) -> EngineError | None:
+        """Why no new work of this sort may be taken on now, or None. What already runs is recorded all the same."""
 
     def close(self) -> None:
         """Let go of the database; no file is created or removed."""

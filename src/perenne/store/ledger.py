@@ -19,28 +19,15 @@ from perenne.core.decide import Ask, Change, decide
 from perenne.core.dependencies import ordered
 from perenne.core.job import Job, Receipt, Submission, Token
 from perenne.crashpoints import crash_point
-from perenne.errors import InvalidInput, JobNotFound, StaleToken
-from perenne.store import intake, moves, rows
-from perenne.store.driver import Driver, Transaction
+from perenne.errors import EngineError, InvalidInput, JobNotFound, StaleToken
+from perenne.store import claims, intake, moves, proof, rows
+from perenne.store.claims import Claim as Claim
+from perenne.store.claims import Lane as Lane
+from perenne.store.driver import Driver, Growth, Transaction
 
 T = TypeVar("T")
 
-RIPEN_AT_MOST = 256
 Verb = Literal["pause", "resume", "stop"]
-
-
-class Lane(msgspec.Struct, frozen=True):
-    """A kind that a worker serves."""
-
-    kind: str
-    version: int
-
-
-class Claim(msgspec.Struct, frozen=True):
-    """What a claim gives: the job as it runs now, and the right to write."""
-
-    job: Job
-    token: Token
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -68,10 +55,13 @@ class Ledger:
     def submit(self, wanted: Submission, *, now: int, actor: str) -> Receipt:
         """Store a job durably, or find the one this request already made.
 
-        Raises: QueueFull, DuplicateJob, JobNotFound (a dependency), DependencyCycle, InvalidInput, TooLarge.
+        Raises:
+            QueueFull, DuplicateJob, JobNotFound (a dependency), DependencyCycle, InvalidInput, TooLarge.
+            DiskLow: the disk is below its floor. StoreBusy: also while a reader lets the store grow without end.
         """
         intake.check(wanted)
-        return self._write("submit", lambda tx: intake.find_or_insert(tx, wanted, now, actor))
+        self._refuse_growth()
+        return self._write("submit", lambda tx: intake.find_or_insert(tx, wanted, now, actor), proof.stored)
 
     def submit_many(self, batch: Sequence[Submission], *, now: int, actor: str) -> list[Receipt]:
         """Store a batch in one transaction, all or none; its members may wait for each other, in any order.
@@ -80,20 +70,43 @@ class Ledger:
         """
         by_id = intake.check_batch(batch)
         order = ordered({wanted.id: wanted.dependencies for wanted in batch})
-        answers = self._write("submit", lambda tx: {id: intake.enter(tx, by_id[id], now, actor) for id in order})
+        self._refuse_growth()
+        answers = self._write(
+            "submit",
+            lambda tx: {id: intake.enter(tx, by_id[id], now, actor) for id in order},
+            lambda tx, receipts: proof.stored(tx, *receipts.values()),
+        )
         return [answers[wanted.id] for wanted in batch]
 
+    def refusal(self, growth: Growth) -> EngineError | None:
+        """Why no job is submitted or claimed now, for the disk or the store has no room; None when there is room."""
+        return self._driver.refusal(growth)
+
+    def _refuse_growth(self) -> None:
+        refusal = self._driver.refusal("submit")
+        if refusal is not None:
+            raise refusal
+
     def claim(self, lanes: Sequence[Lane], *, owner: str, attempt: str, now: int) -> Claim | None:
-        """The best due job of these kinds in any open queue, now RUNNING under a new attempt; None if there is none."""
-        claims = self._write("claim", lambda tx: _claim(tx, lanes, owner, [attempt], now))
-        return claims[0] if claims else None
+        """The best due job of these kinds in any open queue, now RUNNING under a new attempt.
+
+        None if there is none, or while `refusal("claim")` says why nothing is claimed.
+        """
+        if self._driver.refusal("claim") is not None:
+            return None
+        given = self._write("claim", lambda tx: claims.claim(tx, lanes, owner, [attempt], now), proof.claimed)
+        return given[0] if given else None
 
     def end(self, token: Token, ended: events.Ended, *, now: int, luck: float, actor: str) -> list[Job]:
         """Record how the attempt of this token ended; the job as it stands afterwards, then whoever ended with it.
 
         Raises: StaleToken: nothing was written.
         """
-        return self._write("acknowledge", lambda tx: _end(tx, token, ended, ended.active_ms, now, luck, actor))
+        return self._write(
+            "acknowledge",
+            lambda tx: _end(tx, token, ended, ended.active_ms, now, luck, actor),
+            lambda tx, _: proof.ended(tx, token),
+        )
 
     def turn(
         self,
@@ -107,19 +120,26 @@ class Ledger:
     ) -> Turn:
         """Record every attempt that ended and claim as many jobs as there are new attempt ids, in one transaction.
 
-        Guarantees: a stale ending is answered as such and never harms the others.
+        Guarantees: a stale ending is answered as such and never harms the others. Nothing is claimed while
+            `refusal("claim")` says why.
         """
+        if attempts and self._driver.refusal("claim") is not None:
+            attempts = ()
 
         def work(tx: Transaction) -> Turn:
             ended = [_end_or_stale(tx, ending, now, actor) for ending in endings]
             if endings:
                 crash_point("acknowledge.written")
-            claims = _claim(tx, lanes, owner, attempts, now) if attempts else []
+            claimed = claims.claim(tx, lanes, owner, attempts, now) if attempts else []
             if attempts:
                 crash_point("claim.written")
-            return Turn(ended, claims, _next_due(tx))
+            return Turn(ended, claimed, claims.next_due(tx))
 
-        turn = self._driver.write(work)
+        def stands(tx: Transaction, turn: Turn) -> bool:
+            kept = [ending.token for ending, jobs in zip(endings, turn.ended, strict=True) if isinstance(jobs, list)]
+            return proof.ended(tx, *kept) and proof.claimed(tx, turn.claims)
+
+        turn = self._driver.write(work, recheck=stands)
         if endings:
             crash_point("acknowledge.committed")
         if attempts:
@@ -178,7 +198,12 @@ class Ledger:
 
         self._write("progress", work)
 
-    def _write(self, protocol: str, work: Callable[[Transaction], T]) -> T:
+    def _write(
+        self,
+        protocol: str,
+        work: Callable[[Transaction], T],
+        recheck: Callable[[Transaction, T], bool] | None = None,
+    ) -> T:
         """One transaction between two crash points."""
 
         def pointed(tx: Transaction) -> T:
@@ -186,7 +211,7 @@ class Ledger:
             crash_point(f"{protocol}.written")
             return answer
 
-        answer = self._driver.write(pointed)
+        answer = self._driver.write(pointed, recheck=recheck)
         crash_point(f"{protocol}.committed")
         return answer
 
@@ -194,48 +219,6 @@ class Ledger:
 def _find(tx: Transaction, job_id: str) -> Job | None:
     row = tx.one("job_by_id", id=job_id)
     return rows.job(row) if row else None
-
-
-def _claim(tx: Transaction, lanes: Sequence[Lane], owner: str, attempts: Sequence[str], now: int) -> list[Claim]:
-    store = tx.one("read_store")
-    assert store is not None
-    _, epoch, paused, stopped = store
-    if paused or stopped:
-        return []
-    due_at = _next_due(tx)
-    if due_at is not None and due_at <= now:
-        tx.run("ripen", now=now, limit=RIPEN_AT_MOST)
-    best = _best(tx, lanes, len(attempts))
-    return [_start(tx, job, owner, attempt, epoch, now) for job, attempt in zip(best, attempts, strict=False)]
-
-
-def _next_due(tx: Transaction) -> int | None:
-    """When the next job that waits for its time becomes due, or became so."""
-    row = tx.one("next_due")
-    return None if row is None else row[0]
-
-
-def _best(tx: Transaction, lanes: Sequence[Lane], most: int) -> list[Job]:
-    """The best due jobs: one seek a lane, so that no queue of jobs that cannot run is walked over."""
-    open_queues = [name for name, _, _, paused, stopped in tx.all("list_queues") if not paused and not stopped]
-    heads = [
-        rows.job(row)
-        for queue in open_queues
-        for lane in lanes
-        for row in tx.all("best_in_lane", queue=queue, kind=lane.kind, version=lane.version, limit=most)
-    ]
-    return sorted(heads, key=lambda job: (job.rank, job.seq))[:most]
-
-
-def _start(tx: Transaction, job: Job, owner: str, attempt: str, epoch: int, now: int) -> Claim:
-    change = decide(job, events.Claim(), now)
-    assert isinstance(change, Change)
-    row = tx.one("start_attempt", seq=job.seq, from_state=job.state, revision=job.revision, attempt=attempt, now=now)
-    assert row is not None, "the row changed inside our own transaction"
-    running = rows.job(row)
-    tx.run("insert_attempt", id=attempt, job=job.seq, number=running.number, epoch=epoch, owner=owner, now=now)
-    moves.log(tx, job, change.verb, change.to, change.reason, actor=f"worker:{owner}", now=now, number=running.number)
-    return Claim(running, Token(job.id, attempt, running.number, epoch))
 
 
 def _end_or_stale(tx: Transaction, ending: Ending, now: int, actor: str) -> list[Job] | StaleToken:

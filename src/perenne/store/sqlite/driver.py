@@ -5,9 +5,8 @@ What does not live here: rules, and how a file is opened safely (`perenne.sqlite
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -15,17 +14,21 @@ import apsw
 
 from perenne import sqlite
 from perenne.crashpoints import crash_point
-from perenne.errors import SchemaTooOld, StoreForeign
+from perenne.errors import EngineError, SchemaTooOld, StoreBusy, StoreForeign
 from perenne.store import migrate
-from perenne.store.driver import Transaction
+from perenne.store.driver import Growth, Transaction
 from perenne.store.named_sql import load
-from perenne.store.sqlite.writer import Statements, Writer
+from perenne.store.space import Gauge
+from perenne.store.sqlite import checkpoints, guard
+from perenne.store.sqlite.ghost import Files
+from perenne.store.sqlite.reading import Reading
+from perenne.store.sqlite.statements import Statements
+from perenne.store.sqlite.writer import Writer
 
 T = TypeVar("T")
 
 # "Pere", so that no other program's file is taken for a ledger.
 APPLICATION_ID = 0x50657265
-CHECKPOINT_PAGES = 4000
 _HERE = Path(__file__).parent
 
 
@@ -42,8 +45,9 @@ def create(path: Path, *, workspace: str, now: int, allowed: Collection[str] = (
     connection = sqlite.open(path, mode="create", allowed=allowed)
     try:
         crash_point("create.store_made")
-        _migrate(connection, from_version=0)
-        _stamp(connection, workspace, now)
+        with sqlite.translated(path):
+            _migrate(connection, from_version=0)
+            _stamp(connection, workspace, now)
         crash_point("create.store_named")
         connection.close()
     except BaseException:
@@ -87,19 +91,39 @@ class SQLiteDriver:
         Args: may_migrate: only for the holder of the worker's lock.
         Raises: StoreMissing, StoreForeign, SchemaTooNew, SchemaTooOld, UnsafeFilesystem.
         """
+        guard.refuse_inherited(path)
         self._path, self._allowed, self._vfs = path, allowed, vfs
         self._connection = sqlite.open(path, mode=mode, allowed=allowed, vfs=vfs)
         try:
-            self._check(workspace, may_migrate and mode == "write")
+            with sqlite.translated(path):
+                self._check(workspace, may_migrate and mode == "write")
+                self._take_up(mode)
         except BaseException:
             self._connection.close(True)
             raise
+
+    def _take_up(self, mode: Literal["read", "write"]) -> None:
+        """The file is ours: guard it from now on, write through one connection and read through another."""
         if mode == "write":
-            # Fewer, larger checkpoints: the pages that every job touches are then copied once, not each time.
-            self._connection.pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
-        self._writer = Writer(self._connection, queries()) if mode == "write" else None
-        self._reading = threading.Lock()
-        self._reader = self._connection if mode == "read" else None
+            checkpoints.set_limits(self._connection)
+        files = Files(self._path)
+        self._hold = guard.Hold(files)
+        self._hold.cover(self._connection)
+        self._gauge = Gauge(self._path.parent)
+        self._writer: Writer | None = None
+        self._reading = Reading(partial(self._connect, "read"), queries(), files)
+        if mode == "read":
+            self._reading.use(self._connection)
+        else:
+            self._writer = Writer(self._connection, queries(), files=files, reopen=partial(self._connect, "write"))
+
+    def _connect(self, mode: Literal["read", "write"]) -> apsw.Connection:
+        connection = sqlite.open(self._path, mode=mode, allowed=self._allowed, vfs=self._vfs)
+        self._hold.cover(connection)
+        if mode == "write":
+            with sqlite.translated(self._path):
+                checkpoints.set_limits(connection)
+        return connection
 
     def _check(self, workspace: str, may_migrate: bool) -> None:
         found = self._connection.pragma("application_id")
@@ -123,31 +147,32 @@ class SQLiteDriver:
                 workspace=workspace,
             )
 
-    def write(self, work: Callable[[Transaction], T]) -> T:
+    def write(self, work: Callable[[Transaction], T], *, recheck: Callable[[Transaction, T], bool] | None = None) -> T:
         """As `Driver.write`."""
         assert self._writer is not None, "the ledger was opened for reading"
-        return self._writer.write(work)
+        self._hold.check()
+        return self._writer.write(work, recheck=recheck)
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """As `Driver.read`."""
-        with self._reading:
-            if self._reader is None:
-                self._reader = sqlite.open(self._path, mode="read", allowed=self._allowed, vfs=self._vfs)
-            return self._look(self._reader, work)
+        self._hold.check()
+        return self._reading.read(work)
 
-    def _look(self, reader: apsw.Connection, work: Callable[[Transaction], T]) -> T:
-        try:
-            reader.execute("begin")
-            try:
-                return work(Statements(reader, queries()))
-            finally:
-                reader.execute("rollback")
-        except apsw.Error as error:
-            raise sqlite.explain(error, self._path) from error
+    def refusal(self, growth: Growth) -> EngineError | None:
+        """As `Driver.refusal`."""
+        return self._gauge.low() or (self._long_wal() if growth == "submit" else None)
+
+    def _long_wal(self) -> StoreBusy | None:
+        if self._writer is None or self._writer.wal_bytes <= checkpoints.HARD_BYTES:
+            return None
+        self.write(lambda tx: None)  # measures it anew, and empties it if nobody is in the way
+        return checkpoints.refusal(self._path, self._writer.wal_bytes)
 
     def close(self) -> None:
-        """As `Driver.close`."""
-        with self._reading:
-            if self._reader is not None:
-                self._reader.close()
-            self._connection.close()
+        """As `Driver.close`. In a forked child it does nothing: the connections are the parent's."""
+        if self._hold.forked:
+            return
+        self._reading.close()
+        if self._writer is not None:
+            self._writer.close()
+        self._hold.release()

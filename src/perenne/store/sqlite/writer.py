@@ -6,19 +6,21 @@ A lone caller pays for no switch between threads; many callers pay for one fsync
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
 
 from perenne import sqlite
-from perenne.errors import StoreBusy
-from perenne.store.driver import Row, Transaction
+from perenne.errors import EngineError
+from perenne.store.driver import Transaction
+from perenne.store.sqlite.ghost import Files
+from perenne.store.sqlite.pen import HalfWay, Pen
 
 T = TypeVar("T")
 
@@ -27,33 +29,15 @@ GROUP_S = 0.005
 BUSY_S = 5.0
 
 
-class Statements:
-    """Named queries on one connection."""
-
-    def __init__(self, connection: apsw.Connection, queries: dict[str, str]) -> None:
-        self._execute = connection.execute
-        self._changes = connection.changes
-        self._queries = queries
-
-    def one(self, query: str, **values: object) -> Row | None:
-        rows = self._execute(self._queries[query], values).fetchall()
-        return rows[0] if rows else None
-
-    def all(self, query: str, **values: object) -> list[Row]:
-        return self._execute(self._queries[query], values).fetchall()
-
-    def run(self, query: str, **values: object) -> int:
-        self._execute(self._queries[query], values)
-        return self._changes()
-
-
 class _Request:
     """One caller's work, and the lock its caller sleeps on until it is settled or told to lead."""
 
-    __slots__ = ("answer", "bell", "error", "settled", "work")
+    __slots__ = ("answer", "bell", "deadline", "error", "recheck", "settled", "work")
 
-    def __init__(self, work: Callable[[Transaction], Any]) -> None:
-        self.work = work
+    def __init__(
+        self, work: Callable[[Transaction], Any], recheck: Callable[[Transaction, Any], bool] | None, deadline: float
+    ) -> None:
+        self.work, self.recheck, self.deadline = work, recheck, deadline
         self.answer: Any = None
         self.error: BaseException | None = None
         self.settled = False
@@ -72,26 +56,52 @@ def _sleep(request: _Request) -> BaseException | None:
             interrupted = error
 
 
+def _stands(tx: Transaction, request: _Request) -> bool | None:
+    """Whether what the request did is there; None when only its caller could tell."""
+    if request.error is not None:
+        return False
+    return request.recheck(tx, request.answer) if request.recheck else None
+
+
 class Writer:
     """The write side of one SQLite file in this process."""
 
-    def __init__(self, connection: apsw.Connection, queries: dict[str, str], *, busy_s: float = BUSY_S) -> None:
-        self._connection = connection
-        self._statements = Statements(connection, queries)
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        queries: dict[str, str],
+        *,
+        busy_s: float = BUSY_S,
+        files: Files | None = None,
+        reopen: Callable[[], apsw.Connection] | None = None,
+    ) -> None:
+        """Args: files: what must stay in place. reopen: gives another connection, for when this one has failed."""
+        path = Path(connection.db_filename("main"))
+        reopen = reopen or partial(sqlite.open, path, mode="write")
+        self._pen = Pen(connection, queries, files=files or Files(path), reopen=reopen, busy_s=busy_s)
         self._busy_s = busy_s
         self._waiting: deque[_Request] = deque()
         self._guard = threading.Lock()
         self._led = False
 
-    def write(self, work: Callable[[Transaction], T]) -> T:
+    def write(self, work: Callable[[Transaction], T], *, recheck: Callable[[Transaction, T], bool] | None = None) -> T:
         """As `Driver.write`."""
-        request = _Request(work)
+        request = _Request(work, recheck, time.monotonic() + self._busy_s)
         interrupted = None if self._enter(request) else _sleep(request)
         if not request.settled:
-            self._lead()
+            self._lead(request)
         if error := interrupted or request.error:
             raise error
         return request.answer  # type: ignore[no-any-return]
+
+    @property
+    def wal_bytes(self) -> int:
+        """The length of the WAL after our last transaction."""
+        return self._pen.wal_bytes
+
+    def close(self) -> None:
+        """Let go of the file; nobody writes any more."""
+        self._pen.close()
 
     def _enter(self, request: _Request) -> bool:
         """Queue the request; true when its caller must lead."""
@@ -100,84 +110,92 @@ class Writer:
             lead, self._led = not self._led, True
             return lead
 
-    def _lead(self) -> None:
+    def _lead(self, own: _Request) -> None:
         """Settle one group, in which the leader's own request is the first, and pass the lead on."""
         group: list[_Request] = []
         try:
-            self._commit(group)
+            self._commit(group, own.deadline)
         except BaseException as error:
-            group = group or self._take()
-            for request in group:
-                request.error = request.error or error
+            for request in group or self._take(group):
+                # An interrupt is meant for one thread; the others only learn that their outcome was not awaited.
+                shared = isinstance(error, EngineError) or request is own
+                request.error = error if shared else self._pen.unknown(type(error).__name__)
         finally:
-            self._pass_on(group)
+            try:
+                self._answer(group)
+                self._pen.tend()
+            finally:
+                self._hand_on()
 
-    def _take(self) -> list[_Request]:
+    def _take(self, group: list[_Request]) -> list[_Request]:
+        """Move the next request that waits into the group; what was moved."""
         with self._guard:
-            return [self._waiting.popleft()] if self._waiting else []
+            taken = [self._waiting.popleft()] if self._waiting else []
+        group += taken
+        return taken
 
-    def _pass_on(self, group: list[_Request]) -> None:
+    @staticmethod
+    def _answer(group: list[_Request]) -> None:
         for request in group:
             request.settled = True
             request.bell.release()
+
+    def _hand_on(self) -> None:
         with self._guard:
             self._led = bool(self._waiting)
             if self._led:
                 self._waiting[0].bell.release()
 
-    def _commit(self, group: list[_Request]) -> None:
+    def _commit(self, group: list[_Request], deadline: float) -> None:
         """One immediate transaction; nobody in the group is answered before it is durable."""
-        self._begin()
+        self._pen.begin(deadline)
         try:
             self._fill(group)
-            self._connection.execute("commit")
         except BaseException as error:
-            if self._connection.in_transaction:
-                self._connection.execute("rollback")
+            self._pen.undo(error)
             if isinstance(error, apsw.Error):
-                raise sqlite.explain(error, Path(self._connection.db_filename("main"))) from error
+                raise self._pen.explained(error) from error
             raise
+        try:
+            self._pen.commit()
+        except HalfWay as failed:
+            self._resolve(group, failed.error)
 
     def _fill(self, group: list[_Request]) -> None:
         started = time.monotonic()
         while len(group) < GROUP_REQUESTS and time.monotonic() - started < GROUP_S:
-            taken = self._take()
+            taken = self._take(group)
             if not taken:
                 return
-            group += taken
             if len(group) == 1 and not self._waiting:
                 # Alone: the transaction itself undoes what raises.
-                taken[0].answer = taken[0].work(self._statements)
+                taken[0].answer = taken[0].work(self._pen.statements)
                 return
             self._run(taken[0])
 
     def _run(self, request: _Request) -> None:
         """A request that raises undoes its own statements only; its neighbours stand."""
-        self._connection.execute("savepoint request")
+        self._pen.execute("savepoint request")
         try:
-            request.answer = request.work(self._statements)
+            request.answer = request.work(self._pen.statements)
         except BaseException as error:
             if isinstance(error, apsw.Error) and not isinstance(error, apsw.ConstraintError):
                 raise
-            request.error = error
-            self._connection.execute("rollback to request")
-        self._connection.execute("release request")
+            request.error = self._pen.explained(error) if isinstance(error, apsw.Error) else error
+            self._pen.execute("rollback to request")
+        self._pen.execute("release request")
 
-    def _begin(self) -> None:
-        """Take the write lock; other processes are met by jittered retries until the deadline.
+    def _resolve(self, group: list[_Request], error: apsw.Error) -> None:
+        """After a commit that failed half-way: find out what became of it, and tell each caller.
 
-        Raises: StoreBusy.
+        Raises: OutcomeUnknown: to all, since it could not be found out.
         """
-        deadline = time.monotonic() + self._busy_s
-        while True:
-            try:
-                self._connection.execute("begin immediate")
-                return
-            except apsw.BusyError:
-                if time.monotonic() > deadline:
-                    raise StoreBusy(
-                        f"{self._connection.db_filename('main')}: another process held the write lock for "
-                        f"{self._busy_s:g} s; end or continue it, then try again",
-                        limit=self._busy_s,
-                    ) from None
-                time.sleep(random.uniform(0.0005, 0.01))
+        try:
+            found = self._pen.seal(lambda tx: [_stands(tx, request) for request in group])
+        except (apsw.Error, EngineError) as again:
+            raise self._pen.unknown(error) from again
+        for request, stands in zip(group, found, strict=True):
+            if stands is None:
+                request.error = self._pen.unknown(error)
+            elif not stands:
+                request.error = self._pen.unmade(error)

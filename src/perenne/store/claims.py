@@ -1,0 +1,75 @@
+"""How due jobs are found and given to new attempts.
+
+What does not live here: the transaction around it (`ledger`), and who may run how much (`runtime`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from perenne.core import events
+from perenne.core.decide import Change, decide
+from perenne.core.job import Job, Token
+from perenne.store import moves, rows
+from perenne.store.driver import Transaction
+
+RIPEN_AT_MOST = 256
+
+
+class Lane(msgspec.Struct, frozen=True):
+    """A kind that a worker serves."""
+
+    kind: str
+    version: int
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """What a claim gives: the job as it runs now, and the right to write."""
+
+    job: Job
+    token: Token
+
+
+def claim(tx: Transaction, lanes: Sequence[Lane], owner: str, attempts: Sequence[str], now: int) -> list[Claim]:
+    """The best due jobs of these kinds in open queues, each RUNNING under one of the new attempt ids."""
+    store = tx.one("read_store")
+    assert store is not None
+    _, epoch, paused, stopped = store
+    if paused or stopped:
+        return []
+    due_at = next_due(tx)
+    if due_at is not None and due_at <= now:
+        tx.run("ripen", now=now, limit=RIPEN_AT_MOST)
+    best = _best(tx, lanes, len(attempts))
+    return [_start(tx, job, owner, attempt, epoch, now) for job, attempt in zip(best, attempts, strict=False)]
+
+
+def next_due(tx: Transaction) -> int | None:
+    """When the next job that waits for its time becomes due, or became so."""
+    row = tx.one("next_due")
+    return None if row is None else row[0]
+
+
+def _best(tx: Transaction, lanes: Sequence[Lane], most: int) -> list[Job]:
+    """The best due jobs: one seek a lane, so that no queue of jobs that cannot run is walked over."""
+    open_queues = [name for name, _, _, paused, stopped in tx.all("list_queues") if not paused and not stopped]
+    heads = [
+        rows.job(row)
+        for queue in open_queues
+        for lane in lanes
+        for row in tx.all("best_in_lane", queue=queue, kind=lane.kind, version=lane.version, limit=most)
+    ]
+    return sorted(heads, key=lambda job: (job.rank, job.seq))[:most]
+
+
+def _start(tx: Transaction, job: Job, owner: str, attempt: str, epoch: int, now: int) -> Claim:
+    change = decide(job, events.Claim(), now)
+    assert isinstance(change, Change)
+    row = tx.one("start_attempt", seq=job.seq, from_state=job.state, revision=job.revision, attempt=attempt, now=now)
+    assert row is not None, "the row changed inside our own transaction"
+    running = rows.job(row)
+    tx.run("insert_attempt", id=attempt, job=job.seq, number=running.number, epoch=epoch, owner=owner, now=now)
+    moves.log(tx, job, change.verb, change.to, change.reason, actor=f"worker:{owner}", now=now, number=running.number)
+    return Claim(running, Token(job.id, attempt, running.number, epoch))

@@ -1,0 +1,35 @@
+"""Whether a change stands, read back by the ids it was made with, after a commit of which nobody knows the outcome.
+
+Asked in a later transaction about what the first one answered. Rows of attempts and jobs that exist are proof, since
+nobody else uses their ids; states are not, since they move on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perenne.core.job import Attempt, Receipt, Token
+from perenne.store import rows
+from perenne.store.claims import Claim
+from perenne.store.driver import Transaction
+
+
+def stored(tx: Transaction, *receipts: Receipt) -> bool:
+    """Whether the job of every receipt is there."""
+    return all(tx.one("job_by_id", id=receipt.job_id) is not None for receipt in receipts)
+
+
+def claimed(tx: Transaction, claims: Sequence[Claim]) -> bool:
+    """Whether every claim has its attempt; no claims need none."""
+    return all(_attempt(tx, claim.token) is not None for claim in claims)
+
+
+def ended(tx: Transaction, *tokens: Token) -> bool:
+    """Whether the attempt of every token has ended. Nobody but its holder ends one while the holder lives."""
+    found = [_attempt(tx, token) for token in tokens]
+    return all(attempt is not None and attempt.ended_at is not None for attempt in found)
+
+
+def _attempt(tx: Transaction, token: Token) -> Attempt | None:
+    attempts = [rows.attempt(row) for row in tx.all("attempts_of_job", job_id=token.job_id)]
+    return next((attempt for attempt in attempts if attempt.id == token.attempt), None)

@@ -1,0 +1,190 @@
+"""The connection that writes: one transaction after the other, and what is done when one fails half-way.
+
+What does not live here: who may write when, and for whom (`writer`).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import apsw
+
+from perenne import sqlite
+from perenne.errors import EngineError, OutcomeUnknown, StoreBusy, StoreFailed
+from perenne.store.driver import Transaction
+from perenne.store.sqlite import holders
+from perenne.store.sqlite.checkpoints import Checkpoints
+from perenne.store.sqlite.ghost import Files
+from perenne.store.sqlite.statements import Statements
+
+Verdicts = TypeVar("Verdicts", bound=Sequence[bool | None])
+
+# After these a commit is known not to stand: the last frame of a transaction is its commit, and a WAL that has no room
+# for a frame is written no further.
+_UNMADE = (apsw.BusyError, apsw.ConstraintError, apsw.FullError)
+_BROKEN = (apsw.IOError, apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError)
+
+
+class HalfWay(Exception):
+    """A commit failed, and its frames may stand in the WAL."""
+
+    def __init__(self, error: apsw.Error) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class Pen:
+    """One writing connection; only one thread uses it at a time."""
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        queries: dict[str, str],
+        *,
+        files: Files,
+        reopen: Callable[[], apsw.Connection],
+        busy_s: float,
+    ) -> None:
+        self._queries, self._files, self._reopen, self._busy_s = queries, files, reopen, busy_s
+        self._checkpoints = Checkpoints()
+        self.wal_bytes = 0
+        self._suspect = False
+        self._ghost: StoreFailed | None = None
+        self._use(connection)
+
+    def _use(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self.execute = connection.execute
+        self.statements = Statements(connection, self._queries)
+
+    def begin(self, deadline: float) -> None:
+        """Take the write lock; other processes are met by jittered retries until the deadline.
+
+        Raises: StoreBusy; StoreFailed: also for ever after the files were replaced; DiskLow.
+        """
+        if self._ghost is not None:
+            raise StoreFailed(str(self._ghost), **self._ghost.facts)
+        if self._suspect:
+            self._renew()
+        try:
+            self._lock(deadline)
+        except apsw.Error as error:
+            self.undo(error)
+            raise self.explained(error) from error
+
+    def _lock(self, deadline: float) -> None:
+        if self._connection.in_transaction:
+            self.undo(None)  # an interrupt came between two lines of ours
+        while True:
+            try:
+                self.execute("begin immediate")
+                return
+            except apsw.BusyError:
+                if time.monotonic() > deadline:
+                    raise self._busy() from None
+                time.sleep(random.uniform(0.0005, 0.01))
+
+    def commit(self) -> None:
+        """Make the transaction durable, in a file that still has its name.
+
+        Raises: DiskLow, StoreFailed: it is undone, or nobody will see it. HalfWay: nobody knows; `seal` makes it known.
+        """
+        try:
+            self.execute("commit")
+        except BaseException as error:
+            self.undo(error)
+            if not isinstance(error, apsw.Error):
+                raise
+            raise self.explained(error) if isinstance(error, _UNMADE) else HalfWay(error) from error
+        try:
+            self.wal_bytes = self._files.check()
+        except StoreFailed as gone:
+            self._ghost = gone
+            raise
+
+    def undo(self, error: BaseException | None) -> None:
+        """Roll back, if SQLite has not done so; a connection that met a fault is replaced before it is used again."""
+        self._suspect = self._suspect or isinstance(error, _BROKEN)
+        try:
+            if self._connection.in_transaction:
+                self.execute("rollback")
+        except apsw.Error:
+            self._suspect = True
+
+    def seal(self, look: Callable[[Transaction], Verdicts]) -> Verdicts:
+        """Make the outcome of a commit that failed half-way final; what `look` finds on a fresh connection.
+
+        Its frames may stand complete in the WAL, unseen, and the next recovery would find them. A commit of our own
+        takes their place: only then what is not there will never be. What is there after all is copied into the
+        database, since its own sync failed, and repeating a sync of the same bytes proves nothing.
+
+        Raises: apsw.Error, EngineError: it is still not known.
+        """
+        self._suspect = True
+        self._renew()
+        self._lock(time.monotonic() + self._busy_s)
+        try:
+            found = look(self.statements)
+            self.execute(f"pragma user_version = {self._connection.pragma('user_version')}")
+            self.execute("commit")
+        except BaseException as error:
+            self.undo(error)
+            raise
+        if any(found):
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
+        return found
+
+    def _renew(self) -> None:
+        # The new one is open before the old one is closed: were there none between, the next to open would recover the
+        # WAL, and a commit that failed would stand.
+        fresh = self._reopen()
+        self._connection.close(True)
+        self._use(fresh)
+        self._files.check()
+        self._suspect = False
+
+    def tend(self) -> None:
+        """Between two transactions: keep the WAL short."""
+        if not self._suspect:
+            self.wal_bytes = self._checkpoints.tend(self._connection, self.wal_bytes)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @property
+    def path(self) -> Path:
+        return self._files.path
+
+    def explained(self, error: apsw.Error) -> EngineError:
+        return sqlite.explain(error, self.path)
+
+    def unmade(self, error: apsw.Error) -> EngineError:
+        """The error of a change that is known not to have been made, although its commit failed half-way."""
+        return type(self.explained(error))(
+            f"store {self.path}: {error} at the commit; the change was not made and will not appear: check the disk, "
+            f"then try again",
+            path=str(self.path),
+            reason=str(error),
+        )
+
+    def unknown(self, reason: object) -> OutcomeUnknown:
+        return OutcomeUnknown(
+            f"store {self.path}: {reason} at the commit; it is not known whether the change was made: look, then ask "
+            f"again with the same id",
+            path=str(self.path),
+            reason=str(reason),
+        )
+
+    def _busy(self) -> StoreBusy:
+        found = holders.writers(self.path)
+        return StoreBusy(
+            f"store {self.path}: {holders.sentence(found, 'another process')} held the write lock for "
+            f"{self._busy_s:g} s; end or continue it, then try again",
+            path=str(self.path),
+            limit=self._busy_s,
+            holders=[holder.pid for holder in found],
+        )

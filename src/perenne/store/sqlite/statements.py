@@ -1,0 +1,27 @@
+"""Named queries on one connection: what a transaction of the store is to whoever works in it."""
+
+from __future__ import annotations
+
+import apsw
+
+from perenne.store.driver import Row
+
+
+class Statements:
+    """Named queries on one connection."""
+
+    def __init__(self, connection: apsw.Connection, queries: dict[str, str]) -> None:
+        self._execute = connection.execute
+        self._changes = connection.changes
+        self._queries = queries
+
+    def one(self, query: str, **values: object) -> Row | None:
+        rows = self._execute(self._queries[query], values).fetchall()
+        return rows[0] if rows else None
+
+    def all(self, query: str, **values: object) -> list[Row]:
+        return self._execute(self._queries[query], values).fetchall()
+
+    def run(self, query: str, **values: object) -> int:
+        self._execute(self._queries[query], values)
+        return self._changes()
