@@ -32,13 +32,13 @@ class Running:
     started_at: float | None = None
     ended: Ended | None = None
 
-    @property
-    def limit_at(self) -> float | None:
-        """When its active time is used up, on the monotonic clock; None while it has no limit or did not start."""
+    def left_s(self, now: float) -> float | None:
+        """Seconds of active time left at `now`, all of them before the start; None without a limit."""
         job = self.claim.job
-        if job.active_limit_ms is None or self.started_at is None:
+        if job.active_limit_ms is None:
             return None
-        return self.started_at + max(job.active_limit_ms - job.active_ms, 0) / 1000
+        used_s = 0.0 if self.started_at is None else now - self.started_at
+        return max(job.active_limit_ms - job.active_ms, 0) / 1000 - used_s
 
 
 class Slots:

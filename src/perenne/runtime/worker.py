@@ -27,7 +27,7 @@ from perenne.store.ledger import Claim, Ending, Lane
 from perenne.store.owners import Owner
 from perenne.store.reader import Reader
 
-LONGEST_SLEEP_S = 30.0  # while a time is waited for: the wall clock may step under a sleeping worker
+LONGEST_SLEEP_S = 60.0  # the wall clock may step under a sleeper, and who submits may die before it rings
 PATIENCE_S = 0.5  # before a busy store or a full disk is tried again
 
 
@@ -203,23 +203,25 @@ class Worker:
     def _pass_limits(self) -> None:
         now = self._clock.monotonic()
         for one in list(self._slots.held.values()):
-            if one.limit_at is not None and now >= one.limit_at:
+            left_s = one.left_s(now)
+            if left_s is not None and left_s <= 0:
                 one.wishes.ask("limit")
 
     def _wishes(self) -> list[Wishes]:
         return [one.wishes for one in list(self._slots.held.values()) if one.ended is None]
 
-    def _patience(self, store_waits: bool) -> float | None:
+    def _patience(self, store_waits: bool) -> float:
         """How long to sleep at most: until a limit, a due time, the next step of a drain, or another try."""
         now = self._clock.monotonic()
         held = list(self._slots.held.values())
-        waits = [one.limit_at - now for one in held if one.limit_at and not one.wishes.asked("limit")]
+        lefts = [one.left_s(now) for one in held if not one.wishes.asked("limit")]
+        waits = [LONGEST_SLEEP_S, *(left_s for left_s in lefts if left_s is not None)]
         waits += [PATIENCE_S] if store_waits else []
         step_s = self._drain.next_step_s()
         waits += [] if step_s is None else [step_s]
         if self._due_at is not None and not self._drain.begun and self._slots.room > 0:
-            waits.append(min((self._due_at - self._clock.now()) / 1e6, LONGEST_SLEEP_S))
-        return max(min(waits), 0.0) if waits else None
+            waits.append((self._due_at - self._clock.now()) / 1e6)
+        return max(min(waits), 0.0)
 
     def _release_found(self) -> None:
         """Jobs that waited for a tool go on when it is here."""

@@ -16,6 +16,8 @@ from perenne.errors import QueueFull, StaleToken
 from perenne.store import rows
 from perenne.store.driver import Transaction
 
+# Whom a person lets go on gets its active time anew; what it used before stays in its attempts.
+_GIVES_TIME = frozenset({"release", "requeue", "resolve"})
 _GOES_ON = frozenset({JobState.QUEUED, JobState.RETRY_WAIT, JobState.BLOCKED})
 
 
@@ -131,7 +133,7 @@ def _write_waiting(tx: Transaction, job: Job, change: Change, now: int) -> Job:
         interruptions=0 if again else job.interruptions,
         unmet=0 if change.verb == "release" else job.unmet,
         cancel_asked=0 if change.to not in FINAL else job.cancel_asked,
-        active_limit_ms=_allowance(job, change),
+        active_ms=0 if change.verb in _GIVES_TIME else job.active_ms,
         diagnostic=job.diagnostic if keeps else change.diagnostic,
         finished_at=now if change.to in FINAL else None,
         now=now,
@@ -147,13 +149,6 @@ def _spent(job: Job, verb: str) -> int:
     if verb in ("requeue", "resolve"):
         return 0
     return min(job.spent, job.max_attempts - 1) if verb in ("release", "resume") else job.spent
-
-
-def _allowance(job: Job, change: Change) -> int | None:
-    """Whoever is released or requeued gets its active time anew, beside what it used already."""
-    if job.active_limit_ms is None or change.verb not in ("release", "requeue", "resolve"):
-        return job.active_limit_ms
-    return job.active_limit_ms + job.active_ms
 
 
 def _write_ending(tx: Transaction, job: Job, change: Change, token: Token, active_ms: int, now: int) -> Job:
