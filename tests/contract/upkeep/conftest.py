@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,12 +23,14 @@ from perenne.core.job import Submission, Token
 from perenne.core.publication import Published
 from perenne.files import workspace as folder
 from perenne.files.workspace import Workspace
+from perenne.runtime.clock import Clock
 from perenne.store.ledger import Lane, Ledger
 from perenne.store.owners import Owner, Owners
 from perenne.store.reader import Reader
 from perenne.store.sqlite.driver import SQLiteDriver
 
 DATA = Path(__file__).parents[2] / "data"
+FULL = "00000000-0000-4000-8000-000000000001"
 SECOND = 1_000_000
 NOW = 1_750_000_000 * SECOND
 APP = App("upkeep", [Kind("note", 1, lambda context, text: text, str)], queues={"default": 100_000})
@@ -43,7 +46,6 @@ class Place:
         self.now = NOW
         self._ids = count(1)
         self.owner = Owner("11111111-1111-4111-8111-111111111111", os.getpid(), "boot", "1")
-        self.owners.join(self.owner, now=NOW)
 
     def tick(self, seconds: float = 1) -> int:
         self.now += round(seconds * SECOND)
@@ -55,6 +57,7 @@ class Place:
         return self.ledger.submit(wanted, now=self.tick(), actor="person:test").job_id
 
     def claim(self, kind: str = "note") -> Token:
+        self.owners.join(self.owner, now=NOW)
         attempt = f"{next(self._ids):032x}"
         claim = self.ledger.claim([Lane(kind, 1)], owner=self.owner.id, attempt=attempt, now=self.tick())
         assert claim is not None
@@ -80,6 +83,9 @@ class Place:
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """What stands in the file, asked behind the program's back, from a connection of its own."""
         return Trouble.rows(self.workspace.ledger, statement)
+
+    def clock(self) -> Clock:
+        return Clock(lambda: self.now, time.monotonic)
 
     def close(self) -> None:
         self.driver.close()
@@ -199,6 +205,19 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Place]]:
 def place(make: Callable[..., Place]) -> Place:
     """An open workspace."""
     return make()
+
+
+@pytest.fixture
+def full(tmp_path: Path, make: Callable[..., Place]) -> Place:
+    """An open workspace with a job in every state, attempts, a dependency, notices, keys and a worker that left none."""
+    perenne.create(tmp_path / "full", APP, name="full", id=FULL, specimen=True)
+    path = folder.read(tmp_path / "full").ledger
+    for end in ("", "-wal", "-shm"):
+        Path(f"{path}{end}").unlink()
+    shutil.copyfile(DATA / "ledger-v1.sqlite", path)
+    path.chmod(0o600)
+    SQLiteDriver(path, workspace=FULL, may_migrate=True).close()
+    return make("full", again=True)
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ import pytest
 from perenne.core import events
 from perenne.core.states import JobState
 from perenne.errors import InvalidInput, StoreFailed
-from perenne.runtime.clock import Clock
 from perenne.runtime.pruner import Pruner
 from perenne.store import retention
 from perenne.store.notices import Notices
@@ -27,10 +26,8 @@ DAY_S = 86_400.0
 
 
 def purge(place: Any, rule: Rule, **values: Any) -> Removed:
-    clock = Clock(lambda: place.now, time.monotonic)
-    return Pruner(place.workspace, Retention(place.driver), clock, "person:test", lambda seconds: None).purge(
-        rule, **values
-    )
+    pruner = Pruner(place.workspace, Retention(place.driver), place.clock(), "person:test", lambda seconds: None)
+    return pruner.purge(rule, **values)
 
 
 def last(place: Any) -> str:
@@ -389,8 +386,7 @@ def test_other_writers_get_through_between_steps(place: Any) -> None:
         assert other.stdin
         assert other.stdout
         assert other.stdout.readline() == "ready\n"
-        clock = Clock(lambda: place.now, time.monotonic)
-        pruner = Pruner(place.workspace, Retention(place.driver), clock, "person:test")
+        pruner = Pruner(place.workspace, Retention(place.driver), place.clock(), "person:test")
         during: list[float] = []
         purging = threading.Thread(target=lambda: pruner.purge(EVERYTHING, step=8))
         purging.start()
