@@ -87,6 +87,8 @@ POINTS: tuple[str, ...] = (
     "purge.written",
     "purge.committed",
     "purge.log_removed",  # the log of a job that is gone
+    "copy.created",  # an empty file, to become a copy of a ledger
+    "copy.filled",
     "backup.staged",
     "backup.renamed",
     "backup.folder_synced",
@@ -97,6 +99,7 @@ POINTS: tuple[str, ...] = (
     "restore.committed",  # the epoch is raised, under no name that anybody opens
     "restore.kept",  # the replaced ledger has its second name
     "restore.moved_aside",  # one file of a replaced ledger that cannot be read
+    "restore.kept_synced",
     "restore.renamed",
     "restore.folder_synced",
     "migrate.written",

@@ -21,7 +21,7 @@ from perenne.errors import DiskLow, InvalidInput, StoreExists, StoreFailed
 from perenne.files import atomic
 
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 _BUFFER_BYTES = 1 << 20
 
 
@@ -94,7 +94,7 @@ def appear(staged: Path, path: Path, *, protocol: str) -> None:
         try:
             os.link(staged, path)
         except OSError as error:
-            if error.errno not in _NO_LINKS:
+            if error.errno not in NO_LINKS:
                 raise
             # No second names on this file system: looking first leaves a moment for another writer of this very name.
             refuse_taken(path)

@@ -209,7 +209,7 @@ def place(make: Callable[..., Place]) -> Place:
 
 @pytest.fixture
 def full(tmp_path: Path, make: Callable[..., Place]) -> Place:
-    """An open workspace with a job in every state, attempts, a dependency, notices, keys and a worker that left none."""
+    """An open workspace with a job in every state, attempts, a dependency, notices, keys, and a worker that died."""
     perenne.create(tmp_path / "full", APP, name="full", id=FULL, specimen=True)
     path = folder.read(tmp_path / "full").ledger
     for end in ("", "-wal", "-shm"):

@@ -72,7 +72,7 @@ def test_records_are_the_rows() -> None:
 
 
 def test_export_is_one_private_file_that_checks_itself(full: Any, exported: Path) -> None:
-    """The file has a header with contract and counts, a line a row, a footer with the digest of all before, mode 0600."""
+    """The file has a header with contract and counts, a line a row, and a footer with the digest of all before it."""
     found = lines(exported)
     raw = exported.read_bytes().splitlines(keepends=True)
     assert stat.S_IMODE(exported.stat().st_mode) == 0o600
@@ -202,7 +202,7 @@ def test_controls_travel(place: Any, make: Callable[..., Any], tmp_path: Path) -
 
 
 def test_odd_texts_and_bytes_travel(place: Any, make: Callable[..., Any], tmp_path: Path) -> None:
-    """Words that mean something in JSON, other scripts, line breaks and bytes that are no text come back as they were."""
+    """Words that mean something in JSON, other scripts, line breaks and bytes that are no text come back unchanged."""
     for key in ("null", "true", "1", 'q"uo\\te', "línea\n二", "\N{PILE OF POO}", "a\u2028b"):
         id = place.submit(key=key, unique_key=key)
         place.end(place.claim(), events.Returned(bytes(range(256))))
@@ -247,7 +247,7 @@ def test_purged_workspace_travels(place: Any, make: Callable[..., Any], tmp_path
 
 
 def test_same_file_again_changes_nothing(exported: Path, make: Callable[..., Any]) -> None:
-    """Importing the file that was imported here before answers so and changes nothing; so a killed command is repeated."""
+    """Importing the file that was imported here before says so and changes nothing; so a killed command is repeated."""
     fresh = make("fresh")
     first = import_(fresh, exported)
     revision = fresh.reader.revision()
@@ -311,8 +311,8 @@ def test_every_missing_double_or_moved_line_is_refused(
     for number in range(len(found)):
         for other in (
             found[:number] + found[number + 1 :],
-            found[:number] + [found[number]] + found[number:],
-            [found[number]] + found[:number] + found[number + 1 :] if number else found[1:] + [found[0]],
+            [*found[:number], found[number], *found[number:]],
+            [found[number], *found[:number], *found[number + 1 :]] if number else [*found[1:], found[0]],
         ):
             forged.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in other))
             with pytest.raises(InvalidInput, match=r"line \d+: "):
@@ -560,7 +560,7 @@ def test_export_killed_in_the_middle_of_its_lines(full: Any, tmp_path: Path, tro
 
 @pytest.mark.parametrize("point", ["import.written", "import.committed"])
 def test_import_killed_at_each_point(exported: Path, make: Callable[..., Any], trouble: Any, point: str) -> None:
-    """Killed before the commit nothing is there, killed after it all is; the command repeated ends in the same place."""
+    """Killed before the commit nothing is there, after it all is; the command repeated ends in the same place."""
     fresh = make("fresh")
     fresh.close()
     assert trouble.dies_at(point, lambda: import_(make("fresh", again=True), exported))

@@ -28,12 +28,14 @@ STEP_PAGES = 1024
 def copy(source: Path, target: Path, *, allowed: Collection[str] = (), progress: Progress | None = None) -> None:
     """As `Copies.copy`."""
     with _opened(source, "read", allowed) as reading, _new(target, allowed) as writing:
+        crash_point("copy.created")
         # One view for all steps: without it every commit of another process would start the copy anew.
         with sqlite.translated(source):
             reading.execute("begin")
             reading.pragma("schema_version")
         with sqlite.translated(target):
             _copy_pages(reading, writing, progress)
+            crash_point("copy.filled")
             # The pages say that they are of a file with a WAL; this one is to stand alone.
             writing.pragma("journal_mode", "delete")
 
