@@ -33,28 +33,31 @@ class Checkpoints:
     def __init__(self) -> None:
         self._next_at = 0.0
 
-    def tend(self, connection: apsw.Connection, wal_bytes: int) -> int:
+    def tend(self, connection: apsw.Connection, wal_bytes: int, *, disk_full: bool = False) -> int:
         """Copy and empty a WAL above the soft limit, at most once a second; how long it is then.
 
         Waits at most 50 ms for readers and other writers. The copying takes as long as there are pages that differ.
+        On a full disk a WAL of any length is copied but not cut: the next transactions use its room again, which
+        nobody else can take from them then.
         """
-        if wal_bytes <= SOFT_BYTES or time.monotonic() < self._next_at:
+        if (wal_bytes <= SOFT_BYTES and not disk_full) or time.monotonic() < self._next_at:
             return wal_bytes
         try:
-            _cut(connection)
+            # The long copying first, beside other writers: cutting keeps them out, but leaves little to copy then.
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            return wal_bytes if disk_full else _cut(connection)
         except apsw.Error:  # a reader is in the way, or the disk: what commits next will say so
             return wal_bytes
         finally:
             self._next_at = time.monotonic() + RETRY_S
-        return 0
 
 
-def _cut(connection: apsw.Connection) -> None:
-    # The long copying first, beside other writers; cutting keeps them out, but then there is little left to copy.
-    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+def _cut(connection: apsw.Connection) -> int:
+    """Empty the WAL; how long it is then."""
     connection.set_busy_timeout(WAIT_MS)
     try:
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        return 0
     finally:
         connection.set_busy_timeout(0)
 

@@ -106,16 +106,15 @@ class SQLiteDriver:
         """The file is ours: guard it from now on, write through one connection and read through another."""
         if mode == "write":
             checkpoints.set_limits(self._connection)
-        files = Files(self._path)
-        self._hold = guard.Hold(files)
+        self._hold = guard.Hold(Files(self._path))
         self._hold.cover(self._connection)
         self._gauge = Gauge(self._path.parent)
         self._writer: Writer | None = None
-        self._reading = Reading(partial(self._connect, "read"), queries(), files)
+        self._reading = Reading(partial(self._connect, "read"), queries(), self._hold)
         if mode == "read":
             self._reading.use(self._connection)
         else:
-            self._writer = Writer(self._connection, queries(), files=files, reopen=partial(self._connect, "write"))
+            self._writer = Writer(self._connection, queries(), hold=self._hold, reopen=partial(self._connect, "write"))
 
     def _connect(self, mode: Literal["read", "write"]) -> apsw.Connection:
         connection = sqlite.open(self._path, mode=mode, allowed=self._allowed, vfs=self._vfs)
@@ -155,7 +154,6 @@ class SQLiteDriver:
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """As `Driver.read`."""
-        self._hold.check()
         return self._reading.read(work)
 
     def refusal(self, growth: Growth) -> EngineError | None:

@@ -18,7 +18,7 @@ from perenne.errors import EngineError, OutcomeUnknown, StoreBusy, StoreFailed
 from perenne.store.driver import Transaction
 from perenne.store.sqlite import holders
 from perenne.store.sqlite.checkpoints import Checkpoints
-from perenne.store.sqlite.ghost import Files
+from perenne.store.sqlite.guard import Hold
 from perenne.store.sqlite.statements import Statements
 
 Verdicts = TypeVar("Verdicts", bound=Sequence[bool | None])
@@ -45,14 +45,16 @@ class Pen:
         connection: apsw.Connection,
         queries: dict[str, str],
         *,
-        files: Files,
+        hold: Hold,
         reopen: Callable[[], apsw.Connection],
         busy_s: float,
     ) -> None:
-        self._queries, self._files, self._reopen, self._busy_s = queries, files, reopen, busy_s
+        self._queries, self._files, self._reopen, self._busy_s = queries, hold.files, reopen, busy_s
+        self.hold = hold
         self._checkpoints = Checkpoints()
         self.wal_bytes = 0
         self._suspect = False
+        self._disk_full = False
         self._ghost: StoreFailed | None = None
         self._use(connection)
 
@@ -66,6 +68,7 @@ class Pen:
 
         Raises: StoreBusy; StoreFailed: also for ever after the files were replaced; DiskLow.
         """
+        self.hold.check()
         if self._ghost is not None:
             raise StoreFailed(str(self._ghost), **self._ghost.facts)
         if self._suspect:
@@ -93,6 +96,7 @@ class Pen:
 
         Raises: DiskLow, StoreFailed: it is undone, or nobody will see it. HalfWay: nobody knows; `seal` makes it known.
         """
+        self.hold.check()
         try:
             self.execute("commit")
         except BaseException as error:
@@ -109,6 +113,9 @@ class Pen:
     def undo(self, error: BaseException | None) -> None:
         """Roll back, if SQLite has not done so; a connection that met a fault is replaced before it is used again."""
         self._suspect = self._suspect or isinstance(error, _BROKEN)
+        self._disk_full = self._disk_full or isinstance(error, apsw.FullError)
+        if self.hold.forked:
+            return
         try:
             if self._connection.in_transaction:
                 self.execute("rollback")
@@ -149,8 +156,9 @@ class Pen:
 
     def tend(self) -> None:
         """Between two transactions: keep the WAL short."""
-        if not self._suspect:
-            self.wal_bytes = self._checkpoints.tend(self._connection, self.wal_bytes)
+        if not self._suspect and not self.hold.forked:
+            self.wal_bytes = self._checkpoints.tend(self._connection, self.wal_bytes, disk_full=self._disk_full)
+            self._disk_full = False
 
     def close(self) -> None:
         self._connection.close()

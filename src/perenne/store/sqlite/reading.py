@@ -16,7 +16,7 @@ import apsw
 from perenne import sqlite
 from perenne.errors import StoreBusy
 from perenne.store.driver import Row, Transaction
-from perenne.store.sqlite.ghost import Files
+from perenne.store.sqlite.guard import Hold
 from perenne.store.sqlite.statements import Statements
 
 T = TypeVar("T")
@@ -26,23 +26,32 @@ PROVED_S = 0.1
 _STEPS = 20_000  # of SQLite's machine between two looks at the clock: some tenths of a millisecond
 
 
+class _Age:
+    """When the view must end. Not the view itself, so that SQLite, which asks it, keeps no connection alive."""
+
+    ends_at = 0.0
+
+    def over(self) -> bool:
+        return time.monotonic() > self.ends_at
+
+
 class _View(Statements):
     """Statements of one view after the other, each of which has an end."""
 
-    def __init__(self, connection: apsw.Connection, queries: dict[str, str], path: Path) -> None:
+    def __init__(self, connection: apsw.Connection, queries: dict[str, str], hold: Hold) -> None:
         super().__init__(connection, queries)
         self.connection = connection
-        self._path = path
-        self._ends_at = 0.0
-        connection.set_progress_handler(self._over, _STEPS)
+        self._hold = hold
+        self._age = _Age()
+        connection.set_progress_handler(self._age.over, _STEPS)
 
     def look(self, work: Callable[[Transaction], T]) -> T:
-        self._ends_at = time.monotonic() + MOST_READ_S
+        self._age.ends_at = time.monotonic() + MOST_READ_S
         self.connection.execute("begin")
         try:
             return work(self)
         finally:
-            if self.connection.in_transaction:
+            if not self._hold.forked and self.connection.in_transaction:
                 self.connection.execute("rollback")
 
     def one(self, query: str, **values: object) -> Row | None:
@@ -53,12 +62,9 @@ class _View(Statements):
         self._refuse_old()
         return super().all(query, **values)
 
-    def _over(self) -> bool:
-        return time.monotonic() > self._ends_at
-
     def _refuse_old(self) -> None:
-        if self._over():
-            raise too_old(self._path)
+        if self._age.over():
+            raise too_old(self._hold.files.path)
 
 
 def too_old(path: Path) -> StoreBusy:
@@ -73,21 +79,22 @@ def too_old(path: Path) -> StoreBusy:
 class Reading:
     """One connection for reading, opened when it is first needed, and again after it failed."""
 
-    def __init__(self, connect: Callable[[], apsw.Connection], queries: dict[str, str], files: Files) -> None:
-        self._connect, self._queries, self._files = connect, queries, files
+    def __init__(self, connect: Callable[[], apsw.Connection], queries: dict[str, str], hold: Hold) -> None:
+        self._connect, self._queries, self._hold = connect, queries, hold
         self._lock = threading.Lock()
         self._view: _View | None = None
         self._proved_until = 0.0
 
     def use(self, connection: apsw.Connection) -> None:
         """Read through this connection from now on."""
-        self._view = _View(connection, self._queries, self._files.path)
+        self._view = _View(connection, self._queries, self._hold)
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """As `Driver.read`.
 
         Raises: StoreBusy: it took longer than 5 s. StoreFailed: also when the file was replaced under us.
         """
+        self._hold.check()
         with self._lock:
             if self._view is None:
                 self.use(self._connect())
@@ -95,10 +102,10 @@ class Reading:
             try:
                 answer = self._view.look(work)
             except apsw.InterruptError as error:
-                raise too_old(self._files.path) from error
+                raise too_old(self._hold.files.path) from error
             except apsw.Error as error:
                 self._drop()
-                raise sqlite.explain(error, self._files.path) from error
+                raise sqlite.explain(error, self._hold.files.path) from error
             self._prove()
             return answer
 
@@ -106,7 +113,7 @@ class Reading:
         """Ten times a second: what is read is of the file that has the name."""
         now = time.monotonic()
         if now >= self._proved_until:
-            self._files.check()
+            self._hold.files.check()
             self._proved_until = now + PROVED_S
 
     def _drop(self) -> None:

@@ -20,6 +20,7 @@ from perenne import sqlite
 from perenne.errors import EngineError
 from perenne.store.driver import Transaction
 from perenne.store.sqlite.ghost import Files
+from perenne.store.sqlite.guard import Hold
 from perenne.store.sqlite.pen import HalfWay, Pen
 
 T = TypeVar("T")
@@ -72,13 +73,13 @@ class Writer:
         queries: dict[str, str],
         *,
         busy_s: float = BUSY_S,
-        files: Files | None = None,
+        hold: Hold | None = None,
         reopen: Callable[[], apsw.Connection] | None = None,
     ) -> None:
-        """Args: files: what must stay in place. reopen: gives another connection, for when this one has failed."""
+        """Args: hold: on the file of the connection. reopen: gives another connection, for when this one has failed."""
         path = Path(connection.db_filename("main"))
         reopen = reopen or partial(sqlite.open, path, mode="write")
-        self._pen = Pen(connection, queries, files=files or Files(path), reopen=reopen, busy_s=busy_s)
+        self._pen = Pen(connection, queries, hold=hold or Hold(Files(path)), reopen=reopen, busy_s=busy_s)
         self._busy_s = busy_s
         self._waiting: deque[_Request] = deque()
         self._guard = threading.Lock()
@@ -129,6 +130,7 @@ class Writer:
 
     def _take(self, group: list[_Request]) -> list[_Request]:
         """Move the next request that waits into the group; what was moved."""
+        self._pen.hold.check()  # in a forked child, `_guard` may be held by a thread that is not there
         with self._guard:
             taken = [self._waiting.popleft()] if self._waiting else []
         group += taken
@@ -141,6 +143,8 @@ class Writer:
             request.bell.release()
 
     def _hand_on(self) -> None:
+        if self._pen.hold.forked:
+            return
         with self._guard:
             self._led = bool(self._waiting)
             if self._led:

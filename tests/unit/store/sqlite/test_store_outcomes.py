@@ -1,0 +1,352 @@
+"""A commit that fails half-way is looked into: callers learn what is true, and what is not there never appears."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import apsw
+import msgspec
+import pytest
+
+from perenne.core import events
+from perenne.core.job import Submission
+from perenne.core.publication import Published
+from perenne.core.states import JobState
+from perenne.errors import DiskLow, EngineError, OutcomeUnknown, StoreBusy, StoreFailed
+from perenne.store.ledger import Claim, Ending, Lane, Ledger
+from perenne.store.owners import Owner, Owners
+from perenne.store.sqlite.driver import SQLiteDriver
+
+Open = Callable[..., SQLiteDriver]
+Submit = Callable[[int], Submission]
+Rows = Callable[[str], list[Any]]
+
+LANES = [Lane("sum", 1)]
+ENDED = events.Ended(answer=events.Returned(b"1"), published=Published.absent(), active_ms=1, limit_used=False)
+FSYNC, WRITE, READ = 1034, 778, 266  # SQLite's extended codes
+
+
+@pytest.fixture
+def ledger(open_store: Open, disk: Any) -> Ledger:
+    """A ledger on the disk that can fail, with one job and one worker."""
+    store = open_store(vfs=disk.name)
+    Owners(store).join(Owner("w", 1, "boot", "start"), now=1)
+    return Ledger(store)
+
+
+def claim(ledger: Ledger, attempt: str = "a") -> Claim:
+    claimed = ledger.claim(LANES, owner="w", attempt=attempt, now=2)
+    assert claimed is not None
+    return claimed
+
+
+def end(ledger: Ledger, claimed: Claim) -> Any:
+    return ledger.end(claimed.token, ENDED, now=3, luck=0.0, actor="test")
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Nothing tells that a thread has joined the queue but the queue itself."""
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+
+
+def lie(monkeypatch: pytest.MonkeyPatch, ledger: Ledger) -> None:
+    """The next commit takes place, and says that it failed."""
+    pen = ledger._driver._writer._pen  # type: ignore[attr-defined]
+    told = pen.execute
+
+    def execute(sql: str, *values: object) -> object:
+        if sql != "commit":
+            return told(sql, *values)
+        told("commit")
+        raise apsw.IOError("injected")
+
+    monkeypatch.setattr(pen, "execute", execute)
+
+
+def test_failed_sync_leaves_a_commit_that_a_crash_would_bring_back(
+    ledger: Ledger, disk: Any, submission: Submit, rows: Rows, rows_after_crash: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The danger is real: without the seal nobody sees the job, until the next recovery finds it in the WAL."""
+    pen = ledger._driver._writer._pen  # type: ignore[attr-defined]
+    monkeypatch.setattr(pen, "seal", lambda look: [False])
+    disk.fail("sync", "wal", apsw.IOError, FSYNC)
+    with pytest.raises(StoreFailed):
+        ledger.submit(submission(1), now=1, actor="test")
+    assert rows("select count(*) from job") == [[0]]
+    assert rows_after_crash("select count(*) from job") == [[1]]
+
+
+def test_what_was_not_made_never_appears(
+    ledger: Ledger, disk: Any, submission: Submit, rows: Rows, rows_after_crash: Rows
+) -> None:
+    """After a failed sync the submit is refused as not made, and no crash brings the job back; the next one works."""
+    disk.fail("sync", "wal", apsw.IOError, FSYNC, times=1)
+    with pytest.raises(StoreFailed, match="the change was not made and will not appear"):
+        ledger.submit(submission(1), now=1, actor="test")
+    assert rows("select count(*) from job") == rows_after_crash("select count(*) from job") == [[0]]
+    receipt = ledger.submit(submission(1), now=1, actor="test")
+    assert not receipt.reused
+    assert rows_after_crash("select count(*) from job") == [[1]]
+
+
+@pytest.mark.parametrize(("call", "code"), [("sync", FSYNC), ("write", WRITE)])
+def test_every_verb_of_a_worker_is_looked_into(
+    ledger: Ledger, disk: Any, submission: Submit, rows_after_crash: Rows, call: str, code: int
+) -> None:
+    """Submit, claim, end and turn learn that nothing was made, and made again they take effect once."""
+    steps: list[Callable[[], object]] = [
+        lambda: ledger.submit(submission(1), now=1, actor="test"),
+        lambda: claimed.append(claim(ledger)),
+        lambda: end(ledger, claimed[0]),
+        lambda: ledger.submit_many([submission(2), submission(3)], now=1, actor="test"),
+        lambda: claimed.append(claim(ledger, "b")),
+        lambda: ledger.turn([Ending(claimed[1].token, ENDED, 0.0)], LANES, ["c"], owner="w", now=4, actor="worker:w"),
+    ]
+    claimed: list[Claim] = []
+    for step in steps:
+        disk.fail(call, "wal", apsw.IOError, code, times=1)
+        with pytest.raises(StoreFailed, match="the change was not made"):
+            step()
+        before = rows_after_crash("select count(*), coalesce(max(seq), 0) from history")
+        step()
+        assert rows_after_crash("select count(*), coalesce(max(seq), 0) from history") > before
+    states = rows_after_crash("select state from job order by seq")
+    assert states == [["COMPLETED"], ["COMPLETED"], ["RUNNING"]]
+    assert rows_after_crash("select id from attempt order by id") == [["a"], ["b"], ["c"]]
+
+
+def test_what_was_made_is_answered(
+    ledger: Ledger, submission: Submit, rows_after_crash: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit that took place but reported an error is found by reading back: the caller gets its answer."""
+    lie(monkeypatch, ledger)
+    assert ledger.submit(submission(1), now=1, actor="test").state is JobState.QUEUED
+    lie(monkeypatch, ledger)
+    claimed = claim(ledger)
+    assert claimed.token.attempt == "a"
+    lie(monkeypatch, ledger)
+    assert end(ledger, claimed)[0].state is JobState.COMPLETED
+    lie(monkeypatch, ledger)
+    assert ledger.claim(LANES, owner="w", attempt="b", now=4) is None
+    assert rows_after_crash("select state, (select count(*) from history) from job") == [["COMPLETED", 3]]
+
+
+def test_what_was_made_is_copied_before_it_is_answered(
+    ledger: Ledger, disk: Any, submission: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change whose sync failed is written and synced once more, in another place, before its caller is answered."""
+    lie(monkeypatch, ledger)
+    disk.calls.clear()
+    ledger.submit(submission(1), now=1, actor="test")
+    assert disk.calls[-1] == ("sync", "database")
+
+
+def test_made_but_not_copied_is_unknown(
+    ledger: Ledger, disk: Any, submission: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the database cannot be synced either, the caller is told that it is not known."""
+    lie(monkeypatch, ledger)
+    disk.fail("sync", "database", apsw.IOError, FSYNC)
+    with pytest.raises(OutcomeUnknown):
+        ledger.submit(submission(1), now=1, actor="test")
+    disk.heal()
+    assert ledger.submit(submission(1), now=1, actor="test").reused
+
+
+def test_without_a_recheck_it_is_unknown(ledger: Ledger, disk: Any, submission: Submit) -> None:
+    """A change that nobody can read back is neither claimed nor denied; the store works on."""
+    ledger.submit(submission(1), now=1, actor="test")
+    disk.fail("sync", "wal", apsw.IOError, FSYNC, times=1)
+    with pytest.raises(OutcomeUnknown, match="not known whether the change was made"):
+        ledger.control("pause", None, now=1, actor="test")
+    ledger.control("pause", None, now=1, actor="test")
+
+
+@pytest.mark.parametrize("code", [FSYNC, WRITE])
+def test_disk_that_goes_on_failing_leaves_it_unknown(
+    ledger: Ledger, disk: Any, submission: Submit, rows_after_crash: Rows, code: int
+) -> None:
+    """While the disk fails nothing is claimed to be known; once it works, the same request is made exactly once."""
+    disk.fail("write" if code == WRITE else "sync", "wal", apsw.IOError, code)
+    for _ in range(3):
+        with pytest.raises(OutcomeUnknown):
+            ledger.submit(submission(1), now=1, actor="test")
+    disk.heal()
+    ledger.submit(submission(1), now=1, actor="test")
+    assert rows_after_crash("select count(*) from job") == [[1]]
+
+
+def test_reopening_that_fails_is_tried_again_by_the_next(ledger: Ledger, disk: Any, submission: Submit) -> None:
+    """A connection that cannot be replaced at once is replaced before anybody writes again."""
+    disk.fail("sync", "wal", apsw.IOError, FSYNC, times=1)
+    reopen = ledger._driver._writer._pen._reopen  # type: ignore[attr-defined]
+    refusals: list[object] = []
+
+    def refuse_once() -> apsw.Connection:
+        if not refusals:
+            refusals.append(None)
+            raise StoreFailed("no descriptors")
+        connection: apsw.Connection = reopen()
+        return connection
+
+    ledger._driver._writer._pen._reopen = refuse_once  # type: ignore[attr-defined]
+    with pytest.raises(OutcomeUnknown):
+        ledger.submit(submission(1), now=1, actor="test")
+    assert not ledger.submit(submission(1), now=1, actor="test").reused
+
+
+def test_full_disk_at_the_commit_is_known(
+    ledger: Ledger, disk: Any, submission: Submit, rows: Rows, rows_after_crash: Rows
+) -> None:
+    """Whichever write meets the full disk, the job is refused as not made, and no crash brings it back."""
+    ledger.submit(submission(0), now=1, actor="test")
+    for passes in range(40):
+        disk.fail("write", "wal", apsw.FullError, 13, passes=passes)
+        try:
+            ledger.submit(submission(1), now=1, actor="test")
+        except DiskLow:
+            assert rows("select count(*) from job") == rows_after_crash("select count(*) from job") == [[1]]
+        else:
+            break
+    assert passes > 4, "the commit of one job writes several pages"
+    assert rows_after_crash("select count(*) from job") == [[2]]
+
+
+@pytest.mark.parametrize("error", [apsw.IOError, apsw.CorruptError])
+def test_fault_before_the_commit_is_known(
+    ledger: Ledger, disk: Any, submission: Submit, rows_after_crash: Rows, error: type[apsw.Error]
+) -> None:
+    """A read that fails while the work runs has changed nothing, and says so plainly."""
+    pen = ledger._driver._writer._pen  # type: ignore[attr-defined]
+    pen.execute("pragma cache_size = 0")
+    pen.execute("pragma shrink_memory")
+    disk.fail("read", "wal", error, READ, passes=1)
+    with pytest.raises(StoreFailed) as raised:
+        ledger.submit(submission(1), now=1, actor="test")
+    assert not isinstance(raised.value, OutcomeUnknown)
+    disk.heal()
+    assert rows_after_crash("select count(*) from job") == [[0]]
+    ledger.submit(submission(1), now=1, actor="test")
+
+
+def test_a_group_shares_the_truth(
+    ledger: Ledger, disk: Any, submission: Submit, rows_after_crash: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Callers that share a failed commit are answered by what is there, also one that found a lost neighbour's job."""
+    pen = ledger._driver._writer._pen  # type: ignore[attr-defined]
+    inside, go = threading.Event(), threading.Event()
+    answers: dict[int, object] = {}
+
+    def hold_up() -> None:
+        ledger._driver.write(lambda tx: (inside.set(), go.wait(10)))
+
+    def submit(n: int, key: str) -> None:
+        wanted = msgspec.structs.replace(submission(n), key=key)
+        try:
+            answers[n] = ledger.submit(wanted, now=1, actor="test")
+        except EngineError as error:
+            answers[n] = error
+
+    threads = [threading.Thread(target=hold_up)]
+    threads[0].start()
+    assert inside.wait(10)
+    # The third has the key of the first with the same content: it would be told of a job that is then lost.
+    for n, key in ((1, "k"), (2, "other"), (3, "k")):
+        threads.append(threading.Thread(target=submit, args=(n, key)))
+        threads[-1].start()
+    wait_until(lambda: len(ledger._driver._writer._waiting) == 3)  # type: ignore[attr-defined]
+    disk.fail("sync", "wal", apsw.IOError, FSYNC, times=1)
+    go.set()
+    for thread in threads:
+        thread.join(30)
+    assert all(isinstance(answer, StoreFailed) for answer in answers.values()), answers
+    assert rows_after_crash("select count(*) from job") == [[0]]
+    assert not pen._suspect
+
+
+def test_busy_store_is_not_in_doubt(
+    ledger: Ledger, open_store: Open, submission: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write lock that another connection holds is `StoreBusy`, naming the process, and nothing was changed."""
+    other = open_store()
+    monkeypatch.setattr(ledger._driver._writer, "_busy_s", 0.05)  # type: ignore[attr-defined]
+
+    def hold(tx: object) -> None:
+        with pytest.raises(StoreBusy, match=r"this process \(\d+\) held the write lock"):
+            ledger.submit(submission(1), now=1, actor="test")
+
+    other.write(hold)
+    ledger.submit(submission(1), now=1, actor="test")
+
+
+def test_interrupt_is_for_one_caller(ledger: Ledger, submission: Submit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt of the thread that commits for others is raised there, and not in the threads of the others."""
+    pen = ledger._driver._writer._pen  # type: ignore[attr-defined]
+    inside, go = threading.Event(), threading.Event()
+    errors: dict[str, BaseException | None] = {}
+
+    def call(name: str, work: Callable[[], object]) -> threading.Thread:
+        def run() -> None:
+            try:
+                work()
+                errors[name] = None
+            except BaseException as error:
+                errors[name] = error
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        return thread
+
+    threads = [call("first", lambda: ledger._driver.write(lambda tx: (inside.set(), go.wait(10))))]
+    assert inside.wait(10)
+    for n, name in ((1, "leader"), (2, "follower")):
+        threads.append(call(name, lambda n=n: ledger.submit(submission(n), now=1, actor="test")))
+        wait_until(lambda n=n: len(ledger._driver._writer._waiting) == n)  # type: ignore[attr-defined,misc]
+    commit = pen.commit
+    commits = iter([commit, interrupted_after(commit)])
+    monkeypatch.setattr(pen, "commit", lambda: next(commits, commit)())
+    go.set()
+    for thread in threads:
+        thread.join(30)
+    assert errors["first"] is None
+    assert isinstance(errors["leader"], KeyboardInterrupt)
+    assert isinstance(errors["follower"], OutcomeUnknown)
+    assert ledger.submit(submission(2), now=1, actor="test").reused
+
+
+def interrupted_after(commit: Callable[[], None]) -> Callable[[], None]:
+    def committed() -> None:
+        commit()
+        raise KeyboardInterrupt
+
+    return committed
+
+
+def test_waiting_is_bounded_for_everyone(ledger: Ledger, open_store: Open, submission: Submit) -> None:
+    """However many callers wait behind a lock that is never let go, each is refused at its own deadline."""
+    other = open_store()
+    writer = ledger._driver._writer  # type: ignore[attr-defined]
+    writer._busy_s = 0.2
+    errors: list[StoreBusy] = []
+
+    def submit(n: int) -> None:
+        with pytest.raises(StoreBusy) as raised:
+            ledger.submit(submission(n), now=1, actor="test")
+        errors.append(raised.value)
+
+    def hold(tx: object) -> float:
+        threads = [threading.Thread(target=submit, args=(n,)) for n in range(20)]
+        started = time.monotonic()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        return time.monotonic() - started
+
+    assert other.write(hold) < 2.0  # one after the other they would wait for 4 s
+    assert len(errors) == 20
