@@ -155,6 +155,8 @@ class Worker:
                 self._pass(one.wishes, "cancel", asked[attempt].cancel)
                 self._pass(one.wishes, "pause", asked[attempt].pause)
                 self._pass(one.wishes, "suspend", asked[attempt].stop or self._draining())
+                if asked[attempt].stop:
+                    one.wishes.ask("suspend", hard=True)
             if one.limit_at is not None and now >= one.limit_at:
                 one.wishes.ask("limit")
         self._press_on([one.wishes for _, one in running])
