@@ -25,13 +25,22 @@ T = TypeVar("T")
 GROUP_REQUESTS = 256
 GROUP_S = 0.005
 BUSY_S = 5.0
+# What the statements of one request can be blamed for; any other error of SQLite concerns the file, thus the group.
+_OF_A_REQUEST = (
+    apsw.ConstraintError,
+    apsw.SQLError,
+    apsw.MismatchError,
+    apsw.TooBigError,
+    apsw.RangeError,
+)
 
 
 class Statements:
     """Named queries on one connection."""
 
     def __init__(self, connection: apsw.Connection, queries: dict[str, str]) -> None:
-        self._execute = connection.execute
+        # One cursor for all: each has its rows fetched before the next begins, and a new one costs as much as a query.
+        self._execute = connection.cursor().execute
         self._changes = connection.changes
         self._queries = queries
 
@@ -50,10 +59,11 @@ class Statements:
 class _Request:
     """One caller's work, and the lock its caller sleeps on until it is settled or told to lead."""
 
-    __slots__ = ("answer", "bell", "error", "settled", "work")
+    __slots__ = ("answer", "bell", "deadline", "error", "settled", "work")
 
-    def __init__(self, work: Callable[[Transaction], Any]) -> None:
+    def __init__(self, work: Callable[[Transaction], Any], deadline: float) -> None:
         self.work = work
+        self.deadline = deadline
         self.answer: Any = None
         self.error: BaseException | None = None
         self.settled = False
@@ -85,7 +95,7 @@ class Writer:
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         """As `Driver.write`."""
-        request = _Request(work)
+        request = _Request(work, time.monotonic() + self._busy_s)
         interrupted = None if self._enter(request) else _sleep(request)
         if not request.settled:
             self._lead()
@@ -107,10 +117,21 @@ class Writer:
             self._commit(group)
         except BaseException as error:
             group = group or self._take()
+            if not isinstance(error, Exception):
+                self._put_back(group)
             for request in group:
                 request.error = request.error or error
         finally:
             self._pass_on(group)
+
+    def _put_back(self, group: list[_Request]) -> None:
+        """The leader was interrupted and all is undone: its followers wait again, ahead of those that came later."""
+        followers = group[1:]
+        del group[1:]
+        for request in followers:
+            request.answer = request.error = None
+        with self._guard:
+            self._waiting.extendleft(reversed(followers))
 
     def _take(self) -> list[_Request]:
         with self._guard:
@@ -127,20 +148,43 @@ class Writer:
 
     def _commit(self, group: list[_Request]) -> None:
         """One immediate transaction; nobody in the group is answered before it is durable."""
-        self._begin()
         try:
+            self._begin(self._waiting[0].deadline)
             self._fill(group)
-            self._connection.execute("commit")
+            interrupt = self._make_durable()
         except BaseException as error:
             if self._connection.in_transaction:
                 self._connection.execute("rollback")
-            if isinstance(error, apsw.Error):
-                raise sqlite.explain(error, Path(self._connection.db_filename("main"))) from error
+            explained = self._explained(error)
+            raise explained from explained.__cause__
+        group[0].error = group[0].error or interrupt
+
+    def _make_durable(self) -> BaseException | None:
+        """Commit; an interrupt noticed when that has just succeeded is answered: it must not undo anything."""
+        try:
+            self._connection.execute("commit")
+        except Exception:
             raise
+        except BaseException as interrupt:
+            if self._connection.in_transaction:
+                raise
+            if isinstance(interrupt.__context__, apsw.Error):
+                raise interrupt.__context__ from None
+            return interrupt
+        return None
+
+    def _explained(self, error: BaseException) -> BaseException:
+        """Our error for one of SQLite's; any other as it is."""
+        if not isinstance(error, apsw.Error):
+            return error
+        explained = sqlite.explain(error, Path(self._connection.db_filename("main")))
+        explained.__cause__ = error
+        return explained
 
     def _fill(self, group: list[_Request]) -> None:
         started = time.monotonic()
-        while len(group) < GROUP_REQUESTS and time.monotonic() - started < GROUP_S:
+        # The leader's own request is always in: its thread may have been put aside for longer than a group may take.
+        while not group or (len(group) < GROUP_REQUESTS and time.monotonic() - started < GROUP_S):
             taken = self._take()
             if not taken:
                 return
@@ -156,19 +200,18 @@ class Writer:
         self._connection.execute("savepoint request")
         try:
             request.answer = request.work(self._statements)
-        except BaseException as error:
-            if isinstance(error, apsw.Error) and not isinstance(error, apsw.ConstraintError):
+        except Exception as error:
+            if isinstance(error, apsw.Error) and not isinstance(error, _OF_A_REQUEST):
                 raise
-            request.error = error
+            request.error = self._explained(error)
             self._connection.execute("rollback to request")
         self._connection.execute("release request")
 
-    def _begin(self) -> None:
-        """Take the write lock; other processes are met by jittered retries until the deadline.
+    def _begin(self, deadline: float) -> None:
+        """Take the write lock; other processes are met by jittered retries until the leader's deadline.
 
         Raises: StoreBusy.
         """
-        deadline = time.monotonic() + self._busy_s
         while True:
             try:
                 self._connection.execute("begin immediate")
