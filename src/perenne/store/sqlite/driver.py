@@ -19,7 +19,7 @@ from perenne.errors import SchemaTooOld, StoreForeign
 from perenne.store import migrate
 from perenne.store.driver import Transaction
 from perenne.store.named_sql import load
-from perenne.store.sqlite.writer import Statements, Writer
+from perenne.store.sqlite.writer import BUSY_S, Statements, Writer
 
 T = TypeVar("T")
 
@@ -88,13 +88,15 @@ class SQLiteDriver:
         Raises: StoreMissing, StoreForeign, SchemaTooNew, SchemaTooOld, UnsafeFilesystem.
         """
         self._path, self._allowed, self._vfs = path, allowed, vfs
-        self._connection = sqlite.open(path, mode=mode, allowed=allowed, vfs=vfs)
+        # After a crash the first to come recovers the WAL, and whoever comes with it has to wait.
+        self._connection = sqlite.open(path, mode=mode, busy_s=BUSY_S, allowed=allowed, vfs=vfs)
         try:
             self._check(workspace, may_migrate and mode == "write")
         except BaseException:
             self._connection.close(True)
             raise
         if mode == "write":
+            self._connection.set_busy_timeout(0)  # from here on the writer waits by itself, fairly and to its deadline
             # Fewer, larger checkpoints: the pages that every job touches are then copied once, not each time.
             self._connection.pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
         self._writer = Writer(self._connection, queries()) if mode == "write" else None
@@ -132,7 +134,9 @@ class SQLiteDriver:
         """As `Driver.read`."""
         with self._reading:
             if self._reader is None:
-                self._reader = sqlite.open(self._path, mode="read", allowed=self._allowed, vfs=self._vfs)
+                self._reader = sqlite.open(
+                    self._path, mode="read", busy_s=BUSY_S, allowed=self._allowed, vfs=self._vfs
+                )
             return self._look(self._reader, work)
 
     def _look(self, reader: apsw.Connection, work: Callable[[Transaction], T]) -> T:
