@@ -134,9 +134,7 @@ class SQLiteDriver:
         """As `Driver.read`."""
         with self._reading:
             if self._reader is None:
-                self._reader = sqlite.open(
-                    self._path, mode="read", busy_s=BUSY_S, allowed=self._allowed, vfs=self._vfs
-                )
+                self._reader = sqlite.open(self._path, mode="read", busy_s=BUSY_S, allowed=self._allowed, vfs=self._vfs)
             return self._look(self._reader, work)
 
     def _look(self, reader: apsw.Connection, work: Callable[[Transaction], T]) -> T:
