@@ -93,20 +93,27 @@ def perenne() -> Iterator[CommandLine]:
     line.close()
 
 
+@pytest.fixture(scope="session")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One workspace of each sort, made once by the command line; tests work on copies."""
+    root, line = tmp_path_factory.mktemp("templates"), CommandLine()
+    line.done("init-specimen", "--workspace", root / "specimen")
+    line.done("enqueue", "--workspace", root / "specimen")
+    line.done("create", "--title", "Case", "--workspace", root / "case")
+    line.done("import", SAMPLES / "eml", "--workspace", root / "case")
+    return root
+
+
 @pytest.fixture
-def specimen(perenne: CommandLine, tmp_path: Path) -> Path:
+def specimen(templates: Path, tmp_path: Path) -> Path:
     """A specimen workspace with its two jobs, not yet run."""
-    perenne.done("init-specimen", "--workspace", tmp_path / "specimen")
-    perenne.done("enqueue", "--workspace", tmp_path / "specimen")
-    return tmp_path / "specimen"
+    return Path(shutil.copytree(templates / "specimen", tmp_path / "specimen"))
 
 
 @pytest.fixture
-def case(perenne: CommandLine, tmp_path: Path) -> Path:
+def case(templates: Path, tmp_path: Path) -> Path:
     """An investigation with the six mails of the samples, nothing enqueued."""
-    perenne.done("create", "--title", "Case", "--workspace", tmp_path / "case")
-    perenne.done("import", SAMPLES / "eml", "--workspace", tmp_path / "case")
-    return tmp_path / "case"
+    return Path(shutil.copytree(templates / "case", tmp_path / "case"))
 
 
 @pytest.fixture

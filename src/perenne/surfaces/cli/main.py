@@ -118,5 +118,5 @@ def _suggestion(error: click.ClickException, ctx: click.Context) -> str:
         known = sorted(name for parameter in ctx.command.get_params(ctx) for name in parameter.opts)
     else:
         known = ctx.command.list_commands(ctx) if isinstance(ctx.command, click.Group) else []
-    near = difflib.get_close_matches(unknown, known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(unknown, known, n=1, cutoff=0.6)
     return f" (did you mean {near[0]!r}?)" if near else f"; known are {', '.join(known)}"

@@ -51,23 +51,26 @@ class Progress:
         self._screen = screen()  # here, because the threads of the worker know of no command
         self._names = FileNames(engine.workspace.root)
         self._ended: Counter[str] = Counter()
+        self._total = 0
         self._speaking = threading.Lock()
 
     def begin(self, stay: bool) -> None:
         """Say what there is to do."""
+        self._total = self._unfinished()
         until = "; stays until `perenne evidence stop` or Ctrl-C" if stay else ""
-        click.echo(f"{self._screen.count(self._unfinished(), 'job')} to do{until}")
+        click.echo(f"{self._screen.count(self._total, 'job')} to do{until}")
 
     def __call__(self, job: Job) -> None:
         with self._speaking:  # one slot at a time, so that the numbers follow one another
             self._ended[job.state] += 1
             done = self._ended.total()
-            total = done + self._unfinished()
+            # It only grows: another slot's job may have ended already and not have had its turn to speak.
+            self._total = max(self._total, done + self._unfinished())
             name = self._screen.one_line(self._names.of(job))
             took = f"  {self._screen.duration(job.active_ms / 1000)}" if job.active_ms else ""
             note = f"  {self._screen.one_line(job.diagnostic)}" if job.diagnostic else ""
             what = f"{job.state:<9}  {WORDS.get(job.kind, job.kind):<12}"
-            click.echo(f"{self._screen.progress(done, total)} {what}  {name}{took}{note}")
+            click.echo(f"{self._screen.progress(done, self._total)} {what}  {name}{took}{note}")
 
     def finish(self) -> int:
         """Say what this run did and what it leaves; gives the exit code."""
