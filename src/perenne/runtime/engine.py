@@ -261,10 +261,13 @@ class Engine:
             self._log.write("warning", "wake_failed", error=str(error))
 
 
+_POLICIES = {str(policy): policy for policy in OnDependency}
+
+
 def _policy(value: str) -> OnDependency:
     try:
-        return OnDependency(value)
-    except ValueError:
+        return _POLICIES[value]
+    except (KeyError, TypeError):
         known = ", ".join(OnDependency)
         raise InvalidInput(
             f"on_dependency: {value!r}; give one of {known}", field="on_dependency", value=value

@@ -68,7 +68,7 @@ def find_or_insert(tx: Transaction, wanted: Submission, now: int, actor: str) ->
     if not tx.run("insert_job", **_columns(wanted, change, unmet, now)):
         tx.run("leave_place", name=wanted.queue)
         return _reuse(tx, wanted) or _refuse_active(tx, wanted)
-    tx.run("insert_birth", id=wanted.id, state=change.to, reason=change.reason, actor=actor, now=now)
+    tx.run("insert_birth", actor=actor)
     if places:
         return _wait(tx, wanted, places, now, actor)
     return Receipt(wanted.id, change.to, reused=False)

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 # "Pere", so that no other program's file is taken for a ledger.
 APPLICATION_ID = 0x50657265
-CHECKPOINT_PAGES = 4000
+CHECKPOINT_PAGES = 8000  # 16 MB
 _HERE = Path(__file__).parent
 
 
