@@ -81,8 +81,7 @@ class Bells:
         with self._listing:
             if self._descriptor is None:
                 self._descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            names = self._list(self._descriptor)
-            return sum([_ring(name, self._descriptor) for name in names]) if names else 0
+            return sum([_ring(name, self._descriptor) for name in self._list(self._descriptor)])
 
     def _list(self, folder: int) -> list[str]:
         """Names of the bells; the folder is read again only when it has changed."""

@@ -57,7 +57,7 @@ class Statements:
 
 
 class _Request:
-    """One caller's work, and the lock its caller sleeps on until it is settled or told to lead."""
+    """One caller's work, and the lock a caller that must wait sleeps on until it is settled or told to lead."""
 
     __slots__ = ("answer", "bell", "deadline", "error", "settled", "work")
 
@@ -67,12 +67,20 @@ class _Request:
         self.answer: Any = None
         self.error: BaseException | None = None
         self.settled = False
+        self.bell: threading.Lock | None = None
+
+    def hang_bell(self) -> None:
         self.bell = threading.Lock()
         self.bell.acquire()
+
+    def ring(self) -> None:
+        if self.bell is not None:
+            self.bell.release()
 
 
 def _sleep(request: _Request) -> BaseException | None:
     """Wait until settled or told to lead; an interrupt is kept for later, since nobody else would take up the lead."""
+    assert request.bell is not None
     interrupted: BaseException | None = None
     while True:
         try:
@@ -106,8 +114,10 @@ class Writer:
     def _enter(self, request: _Request) -> bool:
         """Queue the request; true when its caller must lead."""
         with self._guard:
-            self._waiting.append(request)
             lead, self._led = not self._led, True
+            if not lead:
+                request.hang_bell()
+            self._waiting.append(request)
             return lead
 
     def _lead(self) -> None:
@@ -140,11 +150,11 @@ class Writer:
     def _pass_on(self, group: list[_Request]) -> None:
         for request in group:
             request.settled = True
-            request.bell.release()
+            request.ring()
         with self._guard:
             self._led = bool(self._waiting)
             if self._led:
-                self._waiting[0].bell.release()
+                self._waiting[0].ring()
 
     def _commit(self, group: list[_Request]) -> None:
         """One immediate transaction; nobody in the group is answered before it is durable."""
