@@ -1,4 +1,4 @@
-"""Steering Evidence from other processes: pause, resume, stop, cancel, signals; a running ExifTool ends with its job."""
+"""Steering Evidence from other processes: pause, resume, stop, cancel, signals, also while ExifTool runs."""
 
 from __future__ import annotations
 
