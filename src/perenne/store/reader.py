@@ -7,9 +7,9 @@ import msgspec
 from perenne.core.identity import is_uuid
 from perenne.core.job import Attempt, HistoryLine, Job, Queue
 from perenne.core.states import JobState
-from perenne.errors import JobNotFound
 from perenne.store import rows
 from perenne.store.driver import Driver
+from perenne.store.intake import not_found
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class Reader:
         """Raises: JobNotFound."""
         row = self._driver.read(lambda tx: tx.one("job_by_id", id=job_id)) if is_uuid(job_id) else None
         if row is None:
-            raise JobNotFound(f"no job {job_id!r} in this workspace; look with `status`", field="job", value=job_id)
+            raise not_found(job_id)
         return rows.job(row)
 
     def jobs(self, *, state: JobState | None = None, after: int = 0, limit: int = 1000) -> list[Job]:

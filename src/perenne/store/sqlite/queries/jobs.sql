@@ -157,7 +157,7 @@ set
     interruptions = :interruptions,
     unmet = :unmet,
     cancel_asked = :cancel_asked,
-    active_limit_ms = :active_limit_ms,
+    active_ms = :active_ms,
     diagnostic = :diagnostic,
     finished_at = :finished_at,
     updated_at = :now,
