@@ -6,18 +6,19 @@ table has the columns and indexes of the ledger's job table, since it is made fr
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import apsw
 import msgspec
 
 import perenne
-from perenne import App, Engine, Job, Kind, sqlite
+from perenne import App, Engine, Kind, sqlite
 from perenne.core import identity
 from perenne.files import workspace
 from perenne.runtime import clock, luck
@@ -63,41 +64,48 @@ def submit(engine: Engine, count: int, threads: int = 1) -> float:
 
 
 class BareLoop:
-    """Insert and commit, and nothing else."""
+    """Make the row of a new job, insert it, commit, and nothing else."""
 
-    def __init__(self, path: Path, like: Job, vfs: str | None) -> None:
+    def __init__(self, path: Path, like: Mapping[str, Any], vfs: str | None) -> None:
         sqlite.open(path, mode="create").close()
         self._connection = sqlite.open(path, mode="write", vfs=vfs)
         self._connection.pragma("wal_autocheckpoint", driver.CHECKPOINT_PAGES)
         for statement in _job_table():
             self._connection.execute(statement)
-        self._connection.execute(f"insert into queue (name, capacity) values ('{like.queue}', {JOBS_AT_MOST})")
-        self._like = {name: value for name, value in msgspec.structs.asdict(like).items() if name != "seq"}
+        self._connection.execute(f"insert into queue (name, capacity) values ('{like['queue']}', {JOBS_AT_MOST})")
+        self._like = {name: value for name, value in like.items() if name != "seq"}
         names = ", ".join(self._like)
         values = ", ".join(f":{name}" for name in self._like)
         self._insert = f"insert into job ({names}) values ({values})"
 
     def run(self, count: int) -> float:
-        """Seconds that so many rows take; the rows are made beforehand."""
-        rows = list(itertools.islice(self._rows(), count))
-        execute, insert = self._connection.execute, self._insert
+        """Seconds that so many rows take."""
+        execute, insert, row = self._connection.execute, self._insert, dict(self._like)
         started = time.perf_counter()
-        for row in rows:
+        for number in range(count):
+            now = clock.SYSTEM.now()
+            row["id"] = identity.job_id(now, os.urandom(10))
+            row["input"] = msgspec.json.encode(Case("own-mail-01.eml", number))
+            row["rank"] = row["submitted_at"] = row["requested_at"] = row["updated_at"] = now
             execute("begin immediate")
             execute(insert, row)
             execute("commit")
         return time.perf_counter() - started
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
-        start = clock.SYSTEM.now()
-        for number in itertools.count():
-            now, case = start + 100 * number, Case("own-mail-01.eml", number)
-            instants = dict.fromkeys(("rank", "submitted_at", "requested_at", "updated_at"), now)
-            id = identity.job_id(now, os.urandom(10))
-            yield {**self._like, **instants, "id": id, "input": msgspec.json.encode(case)}
-
     def close(self) -> None:
         self._connection.close()
+
+
+def a_row_of(engine: Engine) -> dict[str, Any]:
+    """One job that the engine stored, column by column."""
+    submit(engine, 1)
+    with contextlib.closing(sqlite.open(engine.workspace.ledger, mode="read")) as reader:
+        (row,) = reader.execute("select * from job limit 1").fetchall()
+        return dict(zip(_columns(reader), row, strict=True))
+
+
+def _columns(reader: apsw.Connection) -> list[str]:
+    return [row[0] for row in reader.execute("select name from pragma_table_info('job') order by cid")]
 
 
 def _job_table() -> list[str]:

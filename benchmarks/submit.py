@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from figures import Figure
-from rivals import KIND, BareLoop, Case, open_engine, submit
+from rivals import BareLoop, a_row_of, open_engine, submit
 from slow_disk import NAME, SYNC_S, SlowDisk
 
 from perenne import Engine
@@ -36,8 +36,7 @@ def _disk(folder: Path, name: str, slow: SlowDisk | None, count: int, rounds: in
     folder.mkdir()
     vfs = None if slow is None else NAME
     with open_engine(folder / "workspace", vfs) as engine:
-        like = engine.job(engine.submit(KIND, Case("own-mail-01.eml", 0)).job_id)
-        bare = BareLoop(folder / "bare.sqlite", like, vfs)
+        bare = BareLoop(folder / "bare.sqlite", a_row_of(engine), vfs)
         _warm(engine, bare, slow)
         bare_s, engine_s, threads_s = _rounds(engine, bare, count, rounds)
         bare.close()

@@ -49,7 +49,7 @@ def run_and_kill(case: Path, luck: random.Random) -> bool:
     return was_killed
 
 
-def watched(worker: subprocess.Popen[str], *, kill_after: int = 0, delay_s: float = 0.0) -> tuple[int, int]:
+def watched(worker: subprocess.Popen[str], *, kill_after: int | None = None, delay_s: float = 0.0) -> tuple[int, int]:
     """Show what a worker says until it ends; its exit code, negative for a signal, and how many jobs it ended."""
     done = 0
     overdue = threading.Timer(LIMIT_S, worker.kill)
@@ -58,10 +58,10 @@ def watched(worker: subprocess.Popen[str], *, kill_after: int = 0, delay_s: floa
         for line in worker.stdout or ():
             print(f"  {line}", end="", flush=True)
             done += line.startswith("[")
-            if done == kill_after and not overdue.finished.is_set():
+            if done == kill_after:
                 time.sleep(delay_s)
                 worker.kill()
-                kill_after = 0
+                kill_after = None
     overdue.cancel()
     return worker.returncode, done
 

@@ -36,6 +36,7 @@ _OLDEST_LIBRARY = (3, 51, 3)
 _HEADER = b"SQLite format 3\x00"
 _COMPANIONS = ("-wal", "-shm", "-journal")
 _SYNCHRONOUS = {"full": 2, "extra": 3}
+_PAGE_BYTES = 2048  # of new files: a commit writes each page it touches whole, and most rows are short
 _FULL_DISK_BYTES = 1 << 20  # below this an input or output error is taken for a full disk
 _EFFECTIVE_IDS = os.access in os.supports_effective_ids
 
@@ -108,7 +109,7 @@ def explain(error: apsw.Error, path: Path) -> EngineError:
 
 
 def _family_of(error: apsw.Error, path: Path) -> tuple[type[EngineError], str]:
-    if isinstance(error, apsw.IOError) and _free_bytes(path.parent) < _FULL_DISK_BYTES:
+    if isinstance(error, apsw.IOError) and _is_full(path.parent):
         return DiskLow, "the disk is full; free space, then try again"
     for known, family, next_step in _FAMILIES:
         if isinstance(error, known):
@@ -120,16 +121,8 @@ _FAMILIES: tuple[tuple[type[apsw.Error], type[EngineError], str], ...] = (
     (apsw.BusyError, StoreBusy, "another connection holds its lock; try again, or end the process that holds it"),
     (apsw.ProtocolError, StoreBusy, "other connections were opening it at the same moment; try again"),
     (apsw.FullError, DiskLow, "free space on its disk, then try again"),
-    (
-        apsw.ReadOnlyError,
-        StoreFailed,
-        "it may not be written, or lacks -wal and -shm; open it once for writing, with permission",
-    ),
-    (
-        apsw.CantOpenError,
-        StoreFailed,
-        "check its permissions, and that -wal and -shm stand beside it if it is read-only",
-    ),
+    (apsw.ReadOnlyError, StoreFailed, "it may not be written, or lacks -wal and -shm; open it once for writing"),
+    (apsw.CantOpenError, StoreFailed, "check its permissions; a read-only one needs -wal and -shm beside it"),
     (apsw.PermissionsError, StoreFailed, "check its permissions"),
     (apsw.NotADBError, StoreFailed, "its content is not that of a SQLite file; restore a backup"),
     (apsw.CorruptError, StoreFailed, "it is damaged; restore a backup"),
@@ -197,7 +190,8 @@ def _refuse_foreign(path: Path, vfs: str | None) -> None:
 
 
 def _created(path: Path, journal: str, synchronous: str, busy_s: float, vfs: str | None) -> apsw.Connection:
-    for name in (path.with_name(path.name + end) for end in ("", *_COMPANIONS)):
+    files = [path.with_name(path.name + end) for end in ("", *_COMPANIONS)]
+    for name in files:
         if os.path.lexists(name):
             raise StoreExists(f"store {path} cannot be created: {name} exists; move it away first", path=str(path))
     _make_file(path)
@@ -209,8 +203,8 @@ def _created(path: Path, journal: str, synchronous: str, busy_s: float, vfs: str
                 # A first commit: the header stands in either mode, and SQLite has synced the folder with its journal.
                 connection.pragma("user_version", 0)
     except BaseException:
-        for end in ("", *_COMPANIONS):
-            path.with_name(path.name + end).unlink(missing_ok=True)
+        for name in files:
+            name.unlink(missing_ok=True)
         raise
     return connection
 
@@ -236,6 +230,8 @@ def _writer(path: Path, journal: str, synchronous: str, busy_s: float, vfs: str 
     with _closed_on_failure(_connected(path, apsw.SQLITE_OPEN_READWRITE, busy_s, vfs)) as connection:
         if connection.readonly("main"):
             raise StoreFailed(f"store {path} could only be opened for reading; check its permissions", path=str(path))
+        if not os.path.getsize(path):
+            _require(connection, path, "page_size", _PAGE_BYTES, _PAGE_BYTES)
         if journal == "wal":
             _keep_wal(connection, path)
         _require(connection, path, "journal_mode", journal, journal)
@@ -243,7 +239,7 @@ def _writer(path: Path, journal: str, synchronous: str, busy_s: float, vfs: str 
         if sys.platform == "darwin":
             _require(connection, path, "fullfsync", 1, 1)
             _require(connection, path, "checkpoint_fullfsync", 1, 1)
-        _touch(connection)
+        connection.pragma("schema_version")  # what is wrong is met here, and -wal and -shm exist from now on
     return connection
 
 
@@ -251,7 +247,7 @@ def _reader(path: Path, busy_s: float, vfs: str | None) -> apsw.Connection:
     with _closed_on_failure(_connected(path, apsw.SQLITE_OPEN_READONLY, busy_s, vfs)) as connection:
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         _require(connection, path, "query_only", 1, 1)
-        _touch(connection)
+        connection.pragma("schema_version")  # what is wrong with the file is met here
     return connection
 
 
@@ -262,11 +258,6 @@ def _connected(path: Path, access: int, busy_s: float, vfs: str | None) -> apsw.
         _require(connection, path, "foreign_keys", 1, 1)
         _require(connection, path, "mmap_size", 0, 0)
     return connection
-
-
-def _touch(connection: apsw.Connection) -> None:
-    """Read once, so that what is wrong with the file is met here, and a writer's -wal and -shm exist from now on."""
-    connection.pragma("schema_version")
 
 
 def _keep_wal(connection: apsw.Connection, path: Path) -> None:
@@ -302,9 +293,8 @@ def _closed_on_failure(connection: apsw.Connection) -> Iterator[apsw.Connection]
         raise
 
 
-def _free_bytes(folder: Path) -> int:
-    try:
+def _is_full(folder: Path) -> bool:
+    with contextlib.suppress(OSError):
         found = os.statvfs(folder)
-    except OSError:
-        return _FULL_DISK_BYTES
-    return found.f_bavail * found.f_frsize
+        return found.f_bavail * found.f_frsize < _FULL_DISK_BYTES
+    return False

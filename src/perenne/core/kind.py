@@ -71,6 +71,27 @@ class Kind:
         Args: value: an instance of the input type, plain Python values that fit it, or JSON bytes.
         Raises: InvalidInput: names field, value and expectation. TooLarge: above 256 KiB.
         """
+        encoded = self._encode_as_it_is(value)
+        if encoded is None:
+            encoded = self._encode_what_is_kept(value)
+        limits.check_size(
+            "input", len(encoded), limits.INPUT_BYTES, "submit a reference to the data instead of the data"
+        )
+        return encoded
+
+    def _encode_as_it_is(self, value: object) -> bytes | None:
+        """The encoding of an instance that comes back equal from it; None for whatever needs a closer look."""
+        if not isinstance(value, msgspec.Struct):
+            return None
+        try:
+            encoded = msgspec.json.encode(value, order="sorted")
+            typed = msgspec.json.decode(encoded, type=self.input_type, strict=True)
+            same = typed == value and msgspec.json.encode(typed, order="sorted") == encoded
+        except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
+            return None
+        return encoded if same else None
+
+    def _encode_what_is_kept(self, value: object) -> bytes:
         try:
             if isinstance(value, bytes):
                 given, typed = msgspec.json.decode(value), self.read_input(value)
@@ -84,9 +105,6 @@ class Kind:
             raise
         except (msgspec.ValidationError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise self._refused(error) from None
-        limits.check_size(
-            "input", len(encoded), limits.INPUT_BYTES, "submit a reference to the data instead of the data"
-        )
         self.read_input(encoded)  # what is stored can be read back
         return encoded
 

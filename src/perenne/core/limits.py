@@ -11,6 +11,7 @@ KEY_BYTES = 512
 NAME_BYTES = 200
 DEPENDENCIES = 10_000
 QUEUE_CAPACITY = 128
+QUEUE_CAPACITY_MOST = 1_000_000_000
 ATTEMPTS = range(1, 101)
 PRIORITY = range(-1_000, 1_001)
 SNOOZE_LEAST_S = 1.0
@@ -55,7 +56,7 @@ def is_visible(value: object) -> bool:
     """Whether it is a text that shows something and that a database can hold."""
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         return False
-    return not any("\ud800" <= letter <= "\udfff" for letter in value)
+    return value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def check_word(field: str, value: str) -> str:
@@ -65,6 +66,21 @@ def check_word(field: str, value: str) -> str:
     """
     if not isinstance(value, str):
         raise InvalidInput(f"{field}: {value!r} is no text; give a str", field=field, value=value)
+    return value
+
+
+def check_capacity(value: int) -> int:
+    """The value, when it is a bound that a queue can have.
+
+    Raises: InvalidInput.
+    """
+    if not isinstance(value, int) or not 1 <= value <= QUEUE_CAPACITY_MOST:
+        raise InvalidInput(
+            f"capacity: {value!r}, the limit is 1 to {QUEUE_CAPACITY_MOST}; give a number in it",
+            field="capacity",
+            value=value,
+            limit=QUEUE_CAPACITY_MOST,
+        )
     return value
 
 

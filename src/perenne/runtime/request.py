@@ -90,10 +90,13 @@ def _due_at(not_before: datetime | None, now: int) -> int:
     return due_at if due_at > now else 0
 
 
+_POLICIES = {str(policy): policy for policy in OnDependency}
+
+
 def _policy(value: str) -> OnDependency:
     try:
-        return OnDependency(value)
-    except ValueError:
+        return _POLICIES[value]
+    except (KeyError, TypeError):
         known = ", ".join(OnDependency)
         raise InvalidInput(
             f"on_dependency: {value!r}; give one of {known}", field="on_dependency", value=value

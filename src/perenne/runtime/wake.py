@@ -10,6 +10,7 @@ import errno
 import os
 import select
 import threading
+import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,8 @@ from types import TracebackType
 from typing import Protocol
 
 from perenne.crashpoints import crash_point
+
+TICK_NS = 100_000_000  # ten of the coarsest clock; one of whole seconds is recognised and never relied on
 
 
 def drain(descriptor: int) -> None:
@@ -82,6 +85,8 @@ class Bells:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._descriptor: int | None = None
+        self._names: list[str] = []
+        self._changed_ns = 0  # when the folder had last changed, as it was read; 0 while that cannot be relied on
         self._listing = threading.Lock()  # a descriptor has one place in its folder, whoever reads
 
     def ring(self) -> int:
@@ -92,8 +97,17 @@ class Bells:
         with self._listing:
             if self._descriptor is None:
                 self._descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            names = os.listdir(self._descriptor)
-            return sum(_ring(name, self._descriptor) for name in names if not name.startswith(".")) if names else 0
+            return sum([_ring(name, self._descriptor) for name in self._list(self._descriptor)])
+
+    def _list(self, folder: int) -> list[str]:
+        """Names of the bells; the folder is read again only when it has changed."""
+        changed_ns = os.fstat(folder).st_mtime_ns
+        if changed_ns != self._changed_ns:
+            self._names = [name for name in os.listdir(folder) if not name.startswith(".")]
+            # Two changes within one tick of the file system's clock bear the same time; a later one cannot.
+            settled = time.time_ns() - changed_ns > TICK_NS and changed_ns % 1_000_000_000
+            self._changed_ns = changed_ns if settled else 0
+        return self._names
 
     def close(self) -> None:
         with self._listing:

@@ -1,6 +1,7 @@
 """What is asked of one running attempt, from any thread: to end for cancel, limit, quota, suspend or pause.
 
-A wish is met at the next boundary. Hard wishes also stop the tool that the attempt runs, at once.
+A wish is met at the next boundary. Hard wishes also stop the tool that the attempt runs, at once: whatever a person
+asked. A worker that drains by itself lets the tool end within its grace time.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from perenne.runtime.stop import Stop
 
 # E-S2's order: who comes first decides how the attempt ends.
 ORDER = ("stale", "cancel", "limit", "quota", "suspend", "pause")
-HARD = frozenset({"stale", "cancel", "limit"})
+HARD = frozenset({"stale", "cancel", "limit", "pause"})
 
 
 class Wishes:

@@ -198,6 +198,8 @@ class Worker:
                 _pass(one.wishes, "cancel", asked[attempt].cancel)
                 _pass(one.wishes, "pause", asked[attempt].pause)
                 _pass(one.wishes, "suspend", asked[attempt].stop or self._drain.begun)
+                if asked[attempt].stop:
+                    one.wishes.ask("suspend", hard=True)
         self._drain.go_on(self._wishes())
 
     def _pass_limits(self) -> None:

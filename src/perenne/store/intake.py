@@ -12,7 +12,7 @@ import msgspec
 
 from perenne.core import events, limits
 from perenne.core.decide import Change, decide
-from perenne.core.identity import check_uuid
+from perenne.core.identity import check_uuid, is_uuid
 from perenne.core.job import Job, Receipt, Submission
 from perenne.core.kind import check_attempts
 from perenne.core.states import JobState
@@ -29,10 +29,12 @@ def check(wanted: Submission) -> None:
     check_uuid("id", wanted.id)
     check_attempts(wanted.max_attempts)
     limits.check_size("input", len(wanted.input), limits.INPUT_BYTES, "submit a reference to the data instead")
-    _check_text("queue", wanted.queue, limits.NAME_BYTES)
+    limits.check_text("kind", wanted.kind, limits.NAME_BYTES)
+    limits.check_text("queue", wanted.queue, limits.NAME_BYTES)
     for field, key in (("key", wanted.key), ("unique_key", wanted.unique_key)):
         if key is not None:
-            _check_text(field, key, limits.KEY_BYTES)
+            limits.check_text(field, key, limits.KEY_BYTES)
+    _check_due(wanted.due_at)
     if wanted.priority not in limits.PRIORITY:
         low, high = limits.PRIORITY[0], limits.PRIORITY[-1]
         raise InvalidInput(
@@ -80,12 +82,14 @@ def enter(tx: Transaction, wanted: Submission, now: int, actor: str) -> Receipt:
         return find_or_insert(tx, wanted, now, actor)
 
 
-def _check_text(field: str, value: str, limit_bytes: int) -> None:
-    if not value.strip() or "\0" in value:
+def _check_due(due_at: int) -> None:
+    if not 0 <= due_at <= limits.DUE_MOST_US:
         raise InvalidInput(
-            f"{field}: {value!r} is empty or holds a NUL; give a visible text or leave it out", field=field
+            f"due_at: {due_at} UTC microseconds, the limit is 0 (at once) to {limits.DUE_MOST_US}; give a time in it",
+            field="due_at",
+            value=due_at,
+            limit=limits.DUE_MOST_US,
         )
-    limits.check_size(field, len(value.encode("utf-8", "replace")), limit_bytes, "give a shorter one")
 
 
 def find_or_insert(tx: Transaction, wanted: Submission, now: int, actor: str) -> Receipt:
@@ -102,7 +106,7 @@ def find_or_insert(tx: Transaction, wanted: Submission, now: int, actor: str) ->
     if not tx.run("insert_job", **_columns(wanted, change, unmet, now)):
         tx.run("leave_place", name=wanted.queue)
         return _reuse(tx, wanted) or _refuse_active(tx, wanted)
-    tx.run("insert_birth", id=wanted.id, state=change.to, reason=change.reason, actor=actor, now=now)
+    tx.run("insert_birth", actor=actor)
     if places:
         return _wait(tx, wanted, places, now, actor)
     return Receipt(wanted.id, change.to, reused=False)
@@ -132,6 +136,7 @@ def _reuse(tx: Transaction, wanted: Submission) -> Receipt | None:
 def _same(tx: Transaction, job: Job, wanted: Submission, field: str) -> Receipt:
     needs = {needed for needed, _, _ in tx.all("needs_of_job", job=job.seq)}
     for name, held, given in (
+        ("key", job.key, wanted.key or job.key),
         ("kind", f"{job.kind}@{job.version}", f"{wanted.kind}@{wanted.version}"),
         ("input", job.input, wanted.input),
         ("dependencies", needs, set(wanted.dependencies)),
@@ -148,13 +153,8 @@ def _same(tx: Transaction, job: Job, wanted: Submission, field: str) -> Receipt:
 
 
 def _refuse_active(tx: Transaction, wanted: Submission) -> Receipt:
-    active = tx.one("active_job", unique_key=wanted.unique_key)
-    assert active is not None, "the insert met no conflict that could be named"
-    raise DuplicateJob(
-        f"unique_key {wanted.unique_key!r}: job {active[0]} is not finished yet; wait for it or cancel it",
-        field="unique_key",
-        job_id=active[0],
-    )
+    moves.refuse_second(tx, wanted.unique_key or "")
+    raise AssertionError("the insert met no conflict that could be named")
 
 
 def _refuse_place(tx: Transaction, wanted: Submission) -> Receipt:
@@ -170,14 +170,19 @@ def _refuse_place(tx: Transaction, wanted: Submission) -> Receipt:
 def _places(tx: Transaction, dependencies: tuple[str, ...]) -> list[tuple[int, str]]:
     places: list[tuple[int, str]] = []
     for needed in dict.fromkeys(dependencies):
-        row = tx.one("job_by_id", id=needed)
+        row = tx.one("job_by_id", id=needed) if is_uuid(needed) else None
         if row is None:
-            raise JobNotFound(
-                f"dependencies: no job {needed} in this workspace; submit it first", field="dependencies", value=needed
-            )
+            raise not_found(needed, "dependencies", "submit it first")
         job = rows.job(row)
         places.append((job.seq, job.state))
     return places
+
+
+def not_found(job_id: str, field: str = "job", next_step: str = "look with `status`") -> JobNotFound:
+    """The error that names the job that is not here, however it was spelled."""
+    prefix = "" if field == "job" else f"{field}: "
+    shown = limits.clip(str(job_id), limits.NAME_BYTES)
+    return JobNotFound(f"{prefix}no job {shown} in this workspace; {next_step}", field=field, value=job_id)
 
 
 def _columns(wanted: Submission, change: Change, unmet: int, now: int) -> dict[str, object]:

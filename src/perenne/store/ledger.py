@@ -14,12 +14,13 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from perenne.core import events
+from perenne.core import events, limits
 from perenne.core.decide import Ask, Change, decide
 from perenne.core.dependencies import ordered
+from perenne.core.identity import is_uuid
 from perenne.core.job import Job, Receipt, Submission, Token
 from perenne.crashpoints import crash_point
-from perenne.errors import EngineError, InvalidInput, JobNotFound, StaleToken
+from perenne.errors import EngineError, InvalidInput, StaleToken
 from perenne.store import claims, intake, moves, proof, rows
 from perenne.store.claims import Claim as Claim
 from perenne.store.claims import Lane as Lane
@@ -165,10 +166,17 @@ class Ledger:
 
         Raises: InvalidInput: no such queue.
         """
+        if queue is not None:
+            limits.check_text("queue", queue, limits.NAME_BYTES)
         self._write("control", lambda tx: _control(tx, verb, queue, now, actor))
 
     def add_queue(self, name: str, capacity: int) -> None:
-        """A queue with its bound, unless it is there already."""
+        """A queue with its bound, unless it is there already.
+
+        Raises: InvalidInput, TooLarge.
+        """
+        limits.check_text("queue", name, limits.NAME_BYTES)
+        limits.check_capacity(capacity)
         self._write("control", lambda tx: tx.run("insert_queue", name=name, capacity=capacity))
 
     def check(self, token: Token) -> tuple[bool, bool]:
@@ -217,7 +225,7 @@ class Ledger:
 
 
 def _find(tx: Transaction, job_id: str) -> Job | None:
-    row = tx.one("job_by_id", id=job_id)
+    row = tx.one("job_by_id", id=job_id) if is_uuid(job_id) else None
     return rows.job(row) if row else None
 
 
@@ -242,16 +250,17 @@ def _end(
 def _tell(tx: Transaction, job_id: str, event: events.Event, now: int, actor: str) -> list[Job]:
     job = _find(tx, job_id)
     if job is None:
-        raise JobNotFound(f"no job {job_id} in this workspace; look with `status`", field="job", value=job_id)
+        raise intake.not_found(job_id)
     if isinstance(event, events.Requeue):
         event = msgspec.structs.replace(event, unmet=job.unmet)
     decided = decide(job, event, now)
     if isinstance(decided, Ask):
         return [_ask(tx, job, type(event).__name__.lower(), decided, now, actor)]
-    moved = moves.move(tx, job, decided, actor=actor, now=now)
+    moved, *freed = moves.move(tx, job, decided, actor=actor, now=now)
     if decided.verb == "requeue":
-        moves.wait_again(tx, moved[0], actor=actor, now=now)
-    return moves.settle_blocked(tx, moved[0], actor=actor, now=now) + moved[1:]
+        moves.wait_again(tx, moved, actor=actor, now=now)
+    moved = moves.block_again(tx, moved, actor=actor, now=now)
+    return moves.settle_blocked(tx, moved, actor=actor, now=now) + freed
 
 
 def _ask(tx: Transaction, job: Job, verb: str, ask: Ask, now: int, actor: str) -> Job:

@@ -12,22 +12,24 @@ from perenne.core import events
 from perenne.core.decide import Change, decide
 from perenne.core.job import Job, OnDependency, Outcome, Token
 from perenne.core.states import FINAL, JobState
-from perenne.errors import QueueFull, StaleToken
+from perenne.errors import DuplicateJob, QueueFull, StaleToken
 from perenne.store import rows
 from perenne.store.driver import Transaction
 
-# Whom a person lets go on gets its active time anew; what it used before stays in its attempts.
-_GIVES_TIME = frozenset({"release", "requeue", "resolve"})
-_GOES_ON = frozenset({JobState.QUEUED, JobState.RETRY_WAIT, JobState.BLOCKED})
+_WAITS = frozenset({JobState.QUEUED, JobState.RETRY_WAIT})
+_GOES_ON = _WAITS | {JobState.BLOCKED}
+# Why a job is BLOCKED, as far as dependencies are the reason; any other is lifted by whoever can lift it.
+_BY_DEPENDENCIES = frozenset({"waiting_for_dependencies", "dependency_failed", "dependency_requeued"})
 
 
 def move(tx: Transaction, job: Job, change: Change, *, actor: str, now: int) -> list[Job]:
     """Carry out a change of a job that is not running; the job as it stands afterwards, then whoever ended with it.
 
-    Raises: QueueFull: a person starts a finished job again, but its queue is full; nothing is written.
+    Raises: QueueFull, DuplicateJob: a person starts a finished job again, but its queue is full, or another job holds
+    its active key; nothing is written.
     """
     if change.verb == "requeue":
-        take_place(tx, job.queue)
+        _enter_again(tx, job)
     return _follow(tx, job, _write_waiting(tx, job, change, now), change, actor, now)
 
 
@@ -79,14 +81,23 @@ def write_line(
     )
 
 
-def take_place(tx: Transaction, queue: str) -> None:
-    """One more unfinished job in the queue.
+def _enter_again(tx: Transaction, job: Job) -> None:
+    if job.unique_key is not None:
+        refuse_second(tx, job.unique_key)
+    if not tx.run("take_place", name=job.queue):
+        row = tx.one("read_queue", name=job.queue)
+        raise queue_full(job.queue, row[1] if row else 0)
 
-    Raises: QueueFull.
-    """
-    if not tx.run("take_place", name=queue):
-        row = tx.one("read_queue", name=queue)
-        raise queue_full(queue, row[1] if row else 0)
+
+def refuse_second(tx: Transaction, unique_key: str) -> None:
+    """Raises: DuplicateJob: an unfinished job holds this active key."""
+    active = tx.one("active_job", unique_key=unique_key)
+    if active is not None:
+        raise DuplicateJob(
+            f"unique_key {unique_key!r}: job {active[0]} is not finished yet; wait for it or cancel it",
+            field="unique_key",
+            job_id=active[0],
+        )
 
 
 def queue_full(queue: str, capacity: int) -> QueueFull:
@@ -102,13 +113,19 @@ def queue_full(queue: str, capacity: int) -> QueueFull:
 
 def settle_blocked(tx: Transaction, job: Job, *, actor: str, now: int) -> list[Job]:
     """A BLOCKED job whose dependency ended badly fails, if that is its policy; else it says so. Answers as `move`."""
-    if job.state is not JobState.BLOCKED:
+    dependency = _bad_need(tx, job) if job.state is JobState.BLOCKED else None
+    if dependency is None:
         return [job]
-    for dependency, state, waived in tx.all("needs_of_job", job=job.seq):
-        if state in FINAL and state != JobState.COMPLETED and not waived:
-            settled = _meet_bad_end(tx, job, dependency, actor, now)
-            return [settled, *_free_dependants(tx, settled, actor, now)]
-    return [job]
+    settled = _meet_bad_end(tx, job, dependency, actor, now)
+    return [settled, *_free_dependants(tx, settled, actor, now)]
+
+
+def _bad_need(tx: Transaction, job: Job) -> str | None:
+    """The first dependency that ended badly and that nobody went on without."""
+    needs = tx.all("needs_of_job", job=job.seq)
+    return next(
+        (id for id, state, waived in needs if state in FINAL and state != JobState.COMPLETED and not waived), None
+    )
 
 
 def _change(job: Job, event: events.Event, now: int) -> Change:
@@ -128,12 +145,12 @@ def _write_waiting(tx: Transaction, job: Job, change: Change, now: int) -> Job:
         to_state=change.to,
         reason=change.reason,
         due_at=job.due_at if change.due_at is None else change.due_at,
-        spent=_spent(job, change.verb),
+        spent=_spent(job, change),
         failures=0 if again else job.failures,
         interruptions=0 if again else job.interruptions,
         unmet=0 if change.verb == "release" else job.unmet,
         cancel_asked=0 if change.to not in FINAL else job.cancel_asked,
-        active_ms=0 if change.verb in _GIVES_TIME else job.active_ms,
+        active_ms=0 if _starts_anew(change) else job.active_ms,
         diagnostic=job.diagnostic if keeps else change.diagnostic,
         finished_at=now if change.to in FINAL else None,
         now=now,
@@ -144,11 +161,18 @@ def _write_waiting(tx: Transaction, job: Job, change: Change, now: int) -> Job:
     return rows.job(row)
 
 
-def _spent(job: Job, verb: str) -> int:
-    """A person who lets a job go on gives it at least one attempt."""
-    if verb in ("requeue", "resolve"):
+def _spent(job: Job, change: Change) -> int:
+    """A person who lets a job go on gives it at least one attempt; who settles it changes no count."""
+    if change.verb == "requeue":
         return 0
-    return min(job.spent, job.max_attempts - 1) if verb in ("release", "resume") else job.spent
+    if change.verb in ("release", "resume", "resolve") and change.to not in FINAL:
+        return min(job.spent, job.max_attempts - 1)
+    return job.spent
+
+
+def _starts_anew(change: Change) -> bool:
+    """Whoever is let go on may use its whole active time again; what it used before stands in its attempts."""
+    return change.verb in ("release", "requeue", "resolve") and change.to not in FINAL
 
 
 def _write_ending(tx: Transaction, job: Job, change: Change, token: Token, active_ms: int, now: int) -> Job:
@@ -246,7 +270,7 @@ def _meet_end(tx: Transaction, place: int, ended: Job, actor: str, now: int) -> 
     if not completed:
         met = _meet_bad_end(tx, waiting, ended.id, actor, now)
         return met if met.is_final else None
-    if not waiting.unmet:
+    if not waiting.unmet and waiting.reason in _BY_DEPENDENCIES:
         _step(tx, waiting, events.Release("dependencies_completed"), actor, now)
     return None
 
@@ -254,7 +278,8 @@ def _meet_end(tx: Transaction, place: int, ended: Job, actor: str, now: int) -> 
 def _meet_bad_end(tx: Transaction, waiting: Job, dependency: str, actor: str, now: int) -> Job:
     if waiting.on_dependency is OnDependency.FAIL:
         return _step(tx, waiting, events.FailDependency(dependency), actor, now)
-    _note(tx, waiting, "dependency_failed", f"dependency {dependency} ended badly", now)
+    if waiting.reason in _BY_DEPENDENCIES:
+        _note(tx, waiting, "dependency_failed", f"dependency {dependency} ended badly", now)
     return read(tx, waiting.seq)
 
 
@@ -274,11 +299,26 @@ def wait_again(tx: Transaction, reopened: Job, *, actor: str, now: int) -> None:
     """Whoever went on without a job, or was told that it ended badly, waits for it again once a person restarts it."""
     for place, waived in tx.all("dependants_of_job", needs=reopened.seq):
         waiting = read(tx, place)
-        if waived and not waiting.is_final and waiting.state is not JobState.RUNNING:
+        if waived and waiting.state not in (JobState.RUNNING, JobState.COMPLETED):
             tx.run("claim_dependency", job=place, needs=reopened.seq)
             tx.run("raise_unmet", job=place)
             waiting = read(tx, place)
-        if waiting.state in (JobState.QUEUED, JobState.RETRY_WAIT) and waiting.unmet:
-            _step(tx, waiting, events.Block("dependency_requeued"), actor, now)
-        elif waiting.state is JobState.BLOCKED and waiting.reason == "dependency_failed":
-            _note(tx, waiting, "waiting_for_dependencies", None, now)
+        if waiting.unmet:
+            _wait_for_it(tx, waiting, actor, now)
+
+
+def _wait_for_it(tx: Transaction, waiting: Job, actor: str, now: int) -> None:
+    if waiting.state in _WAITS:
+        block_again(tx, waiting, actor=actor, now=now)
+    elif waiting.state is JobState.BLOCKED and waiting.reason in ("dependency_failed", "tool_missing"):
+        # A missing tool is met again when the dependencies are there; till then its return must not release the job.
+        dependency = _bad_need(tx, waiting)
+        sentence = f"dependency {dependency} ended badly" if dependency else None
+        _note(tx, waiting, "dependency_failed" if dependency else "waiting_for_dependencies", sentence, now)
+
+
+def block_again(tx: Transaction, job: Job, *, actor: str, now: int) -> Job:
+    """A job that would go on waits again for a dependency that was started again; any other stays as it is."""
+    if job.state not in _WAITS or not job.unmet:
+        return job
+    return _step(tx, job, events.Block("dependency_requeued"), actor, now)

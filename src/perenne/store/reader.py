@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from perenne.core.identity import is_uuid
 from perenne.core.job import Attempt, HistoryLine, Job, Queue
 from perenne.core.states import JobState
-from perenne.errors import JobNotFound
 from perenne.store import rows
 from perenne.store.driver import Driver
+from perenne.store.intake import not_found
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -34,9 +35,9 @@ class Reader:
 
     def job(self, job_id: str) -> Job:
         """Raises: JobNotFound."""
-        row = self._driver.read(lambda tx: tx.one("job_by_id", id=job_id))
+        row = self._driver.read(lambda tx: tx.one("job_by_id", id=job_id)) if is_uuid(job_id) else None
         if row is None:
-            raise JobNotFound(f"no job {job_id} in this workspace; look with `status`", field="job", value=job_id)
+            raise not_found(job_id)
         return rows.job(row)
 
     def jobs(self, *, state: JobState | None = None, after: int = 0, limit: int = 1000) -> list[Job]:
@@ -54,7 +55,10 @@ class Reader:
 
     def history(self, *, job_id: str | None = None, after: int = 0, limit: int = 1000) -> list[HistoryLine]:
         """Lines of history, oldest first; of one job, or of everything."""
-        found = self._driver.read(lambda tx: tx.all("list_history", job_id=job_id, after=after, limit=limit))
+        if job_id is None:
+            found = self._driver.read(lambda tx: tx.all("list_history", after=after, limit=limit))
+        else:
+            found = self._driver.read(lambda tx: tx.all("history_of_job", job_id=job_id, after=after, limit=limit))
         return [rows.history_line(row) for row in found]
 
     def counts(self) -> dict[JobState, int]:

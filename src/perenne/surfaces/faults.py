@@ -5,8 +5,6 @@ A class not in the table counts as its family, and what is no error of ours as a
 
 from __future__ import annotations
 
-import hashlib
-import traceback
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -81,6 +79,9 @@ def sentence_of(error: BaseException) -> str:
 
 def error_id(error: BaseException) -> str:
     """Eight hexadecimal digits that depend only on what was raised and where."""
+    import hashlib  # both here, because they are seldom needed and every command would wait for them
+    import traceback
+
     frames = traceback.extract_tb(error.__traceback__)
     places = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames]
     return hashlib.sha256(" ".join([type(error).__name__, *places]).encode()).hexdigest()[:8]

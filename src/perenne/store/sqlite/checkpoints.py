@@ -14,7 +14,7 @@ from perenne.errors import StoreBusy
 from perenne.store.sqlite import holders
 
 # Fewer, larger checkpoints than SQLite's own: the pages that every job touches are then copied once, not each time.
-CHECKPOINT_PAGES = 4000
+CHECKPOINT_PAGES = 8000  # 16 MB
 SOFT_BYTES = 64 << 20
 HARD_BYTES = 1 << 30
 RETRY_S = 1.0
@@ -22,7 +22,7 @@ WAIT_MS = 50
 
 
 def set_limits(connection: apsw.Connection) -> None:
-    """Let SQLite copy the WAL every 4000 pages, and cut a file that grew beyond the soft limit when it starts anew."""
+    """Let SQLite copy the WAL every 8000 pages, and cut a file that grew beyond the soft limit when it starts anew."""
     connection.pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
     connection.pragma("journal_size_limit", SOFT_BYTES)
 

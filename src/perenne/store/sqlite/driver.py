@@ -23,7 +23,7 @@ from perenne.store.sqlite import checkpoints, guard
 from perenne.store.sqlite.ghost import Files
 from perenne.store.sqlite.reading import Reading
 from perenne.store.sqlite.statements import Statements
-from perenne.store.sqlite.writer import Writer
+from perenne.store.sqlite.writer import BUSY_S, Writer
 
 T = TypeVar("T")
 
@@ -93,7 +93,8 @@ class SQLiteDriver:
         """
         guard.refuse_inherited(path)
         self._path, self._allowed, self._vfs = path, allowed, vfs
-        self._connection = sqlite.open(path, mode=mode, allowed=allowed, vfs=vfs)
+        # After a crash the first to come recovers the WAL, and whoever comes with it has to wait.
+        self._connection = sqlite.open(path, mode=mode, busy_s=BUSY_S, allowed=allowed, vfs=vfs)
         try:
             with sqlite.translated(path):
                 self._check(workspace, may_migrate and mode == "write")
@@ -106,6 +107,7 @@ class SQLiteDriver:
         """The file is ours: guard it from now on, write through one connection and read through another."""
         if mode == "write":
             checkpoints.set_limits(self._connection)
+            self._connection.set_busy_timeout(0)  # from here on the writer waits by itself, fairly and to its deadline
         self._hold = guard.Hold(Files(self._path))
         self._hold.cover(self._connection)
         self._gauge = Gauge(self._path.parent)
@@ -117,11 +119,12 @@ class SQLiteDriver:
             self._writer = Writer(self._connection, queries(), hold=self._hold, reopen=partial(self._connect, "write"))
 
     def _connect(self, mode: Literal["read", "write"]) -> apsw.Connection:
-        connection = sqlite.open(self._path, mode=mode, allowed=self._allowed, vfs=self._vfs)
+        connection = sqlite.open(self._path, mode=mode, busy_s=BUSY_S, allowed=self._allowed, vfs=self._vfs)
         self._hold.cover(connection)
         if mode == "write":
             with sqlite.translated(self._path):
                 checkpoints.set_limits(connection)
+                connection.set_busy_timeout(0)
         return connection
 
     def _check(self, workspace: str, may_migrate: bool) -> None:

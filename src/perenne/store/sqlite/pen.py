@@ -91,24 +91,34 @@ class Pen:
                     raise self._busy() from None
                 time.sleep(random.uniform(0.0005, 0.01))
 
-    def commit(self) -> None:
-        """Make the transaction durable, in a file that still has its name.
+    def commit(self) -> BaseException | None:
+        """Make the transaction durable, in a file that still has its name; answers an interrupt that came too late.
 
         Raises: DiskLow, StoreFailed: it is undone, or nobody will see it. HalfWay: nobody knows; `seal` makes it known.
         """
         self.hold.check()
+        interrupt: BaseException | None = None
         try:
             self.execute("commit")
-        except BaseException as error:
-            self.undo(error)
-            if not isinstance(error, apsw.Error):
+        except apsw.Error as error:
+            raise self._failed(error) from error
+        except BaseException as late:
+            if isinstance(late.__context__, apsw.Error):
+                raise self._failed(late.__context__) from late
+            if self._connection.in_transaction:
+                self.undo(late)
                 raise
-            raise self.explained(error) if isinstance(error, _UNMADE) else HalfWay(error) from error
+            interrupt = late  # noticed when the commit had just succeeded: it must not undo anything
         try:
             self.wal_bytes = self._files.check()
         except StoreFailed as gone:
             self._ghost = gone
             raise
+        return interrupt
+
+    def _failed(self, error: apsw.Error) -> Exception:
+        self.undo(error)
+        return self.explained(error) if isinstance(error, _UNMADE) else HalfWay(error)
 
     def undo(self, error: BaseException | None) -> None:
         """Roll back, if SQLite has not done so; a connection that met a fault is replaced before it is used again."""

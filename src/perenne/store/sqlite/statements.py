@@ -11,7 +11,8 @@ class Statements:
     """Named queries on one connection."""
 
     def __init__(self, connection: apsw.Connection, queries: dict[str, str]) -> None:
-        self._execute = connection.execute
+        # One cursor for all: each has its rows fetched before the next begins, and a new one costs as much as a query.
+        self._execute = connection.cursor().execute
         self._changes = connection.changes
         self._queries = queries
 

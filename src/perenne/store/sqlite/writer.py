@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 import apsw
 
 from perenne import sqlite
-from perenne.errors import EngineError
 from perenne.store.driver import Transaction
 from perenne.store.sqlite.ghost import Files
 from perenne.store.sqlite.guard import Hold
@@ -28,10 +27,18 @@ T = TypeVar("T")
 GROUP_REQUESTS = 256
 GROUP_S = 0.005
 BUSY_S = 5.0
+# What the statements of one request can be blamed for; any other error of SQLite concerns the file, thus the group.
+_OF_A_REQUEST = (
+    apsw.ConstraintError,
+    apsw.SQLError,
+    apsw.MismatchError,
+    apsw.TooBigError,
+    apsw.RangeError,
+)
 
 
 class _Request:
-    """One caller's work, and the lock its caller sleeps on until it is settled or told to lead."""
+    """One caller's work, and the lock a caller that must wait sleeps on until it is settled or told to lead."""
 
     __slots__ = ("answer", "bell", "deadline", "error", "recheck", "settled", "work")
 
@@ -42,12 +49,20 @@ class _Request:
         self.answer: Any = None
         self.error: BaseException | None = None
         self.settled = False
+        self.bell: threading.Lock | None = None
+
+    def hang_bell(self) -> None:
         self.bell = threading.Lock()
         self.bell.acquire()
+
+    def ring(self) -> None:
+        if self.bell is not None:
+            self.bell.release()
 
 
 def _sleep(request: _Request) -> BaseException | None:
     """Wait until settled or told to lead; an interrupt is kept for later, since nobody else would take up the lead."""
+    assert request.bell is not None
     interrupted: BaseException | None = None
     while True:
         try:
@@ -107,8 +122,10 @@ class Writer:
     def _enter(self, request: _Request) -> bool:
         """Queue the request; true when its caller must lead."""
         with self._guard:
-            self._waiting.append(request)
             lead, self._led = not self._led, True
+            if not lead:
+                request.hang_bell()
+            self._waiting.append(request)
             return lead
 
     def _lead(self, own: _Request) -> None:
@@ -117,16 +134,27 @@ class Writer:
         try:
             self._commit(group, own.deadline)
         except BaseException as error:
-            for request in group or self._take(group):
-                # An interrupt is meant for one thread; the others only learn that their outcome was not awaited.
-                shared = isinstance(error, EngineError) or request is own
-                request.error = error if shared else self._pen.unknown(type(error).__name__)
+            if not group:
+                self._take(group)
+            if not isinstance(error, Exception):
+                self._put_back(group)
+            for request in group:
+                request.error = error
         finally:
             try:
                 self._answer(group)
                 self._pen.tend()
             finally:
                 self._hand_on()
+
+    def _put_back(self, group: list[_Request]) -> None:
+        """The leader was interrupted and all is undone: its followers wait again, ahead of those that came later."""
+        followers = group[1:]
+        del group[1:]
+        for request in followers:
+            request.answer = request.error = None
+        with self._guard:
+            self._waiting.extendleft(reversed(followers))
 
     def _take(self, group: list[_Request]) -> list[_Request]:
         """Move the next request that waits into the group; what was moved."""
@@ -140,7 +168,7 @@ class Writer:
     def _answer(group: list[_Request]) -> None:
         for request in group:
             request.settled = True
-            request.bell.release()
+            request.ring()
 
     def _hand_on(self) -> None:
         if self._pen.hold.forked:
@@ -148,7 +176,7 @@ class Writer:
         with self._guard:
             self._led = bool(self._waiting)
             if self._led:
-                self._waiting[0].bell.release()
+                self._waiting[0].ring()
 
     def _commit(self, group: list[_Request], deadline: float) -> None:
         """One immediate transaction; nobody in the group is answered before it is durable."""
@@ -161,13 +189,15 @@ class Writer:
                 raise self._pen.explained(error) from error
             raise
         try:
-            self._pen.commit()
+            interrupt = self._pen.commit()
         except HalfWay as failed:
-            self._resolve(group, failed.error)
+            interrupt = self._resolve(group, failed.error)
+        group[0].error = group[0].error or interrupt
 
     def _fill(self, group: list[_Request]) -> None:
         started = time.monotonic()
-        while len(group) < GROUP_REQUESTS and time.monotonic() - started < GROUP_S:
+        # The leader's own request is always in: its thread may have been put aside for longer than a group may take.
+        while not group or (len(group) < GROUP_REQUESTS and time.monotonic() - started < GROUP_S):
             taken = self._take(group)
             if not taken:
                 return
@@ -182,24 +212,25 @@ class Writer:
         self._pen.execute("savepoint request")
         try:
             request.answer = request.work(self._pen.statements)
-        except BaseException as error:
-            if isinstance(error, apsw.Error) and not isinstance(error, apsw.ConstraintError):
+        except Exception as error:
+            if isinstance(error, apsw.Error) and not isinstance(error, _OF_A_REQUEST):
                 raise
             request.error = self._pen.explained(error) if isinstance(error, apsw.Error) else error
             self._pen.execute("rollback to request")
         self._pen.execute("release request")
 
-    def _resolve(self, group: list[_Request], error: apsw.Error) -> None:
+    def _resolve(self, group: list[_Request], error: apsw.Error) -> BaseException | None:
         """After a commit that failed half-way: find out what became of it, and tell each caller.
 
         Raises: OutcomeUnknown: to all, since it could not be found out.
         """
         try:
             found = self._pen.seal(lambda tx: [_stands(tx, request) for request in group])
-        except (apsw.Error, EngineError) as again:
+        except BaseException as again:
             raise self._pen.unknown(error) from again
         for request, stands in zip(group, found, strict=True):
             if stands is None:
                 request.error = self._pen.unknown(error)
             elif not stands:
-                request.error = self._pen.unmade(error)
+                request.error = request.error or self._pen.unmade(error)
+        return None

@@ -10,7 +10,6 @@ from importlib import import_module, metadata
 
 import click
 
-from perenne import App
 from perenne.errors import InvalidInput
 
 GROUP = "perenne.apps"
@@ -26,6 +25,8 @@ def load(name: str) -> click.Command | None:
 
     Raises: InvalidInput: the installed application does not keep to the form.
     """
+    from perenne import App  # here, because listing the names must not wait for what an App stands on
+
     for entry in metadata.entry_points(group=GROUP, name=name):
         app = entry.load()
         if not isinstance(app, App):

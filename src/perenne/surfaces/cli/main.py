@@ -5,11 +5,9 @@ What the commands of an application do lives in the application; it receives `su
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import sys
-import traceback
 from collections.abc import Sequence
 
 import click
@@ -72,6 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _reader_gone()
     except Exception as error:
         if os.environ.get(DEBUG) == "1":
+            import traceback
+
             traceback.print_exc()
         return _say(faults.sentence_of(error), faults.fault_of(error).exit_code)
     return answer if isinstance(answer, int) else faults.Exit.DONE
@@ -111,6 +111,8 @@ def _unknown(error: click.ClickException) -> str | None:
 
 
 def _suggestion(error: click.ClickException, ctx: click.Context) -> str:
+    import difflib  # here, because every command would wait for it
+
     unknown = _unknown(error)
     if unknown is None:
         return ""
@@ -118,5 +120,5 @@ def _suggestion(error: click.ClickException, ctx: click.Context) -> str:
         known = sorted(name for parameter in ctx.command.get_params(ctx) for name in parameter.opts)
     else:
         known = ctx.command.list_commands(ctx) if isinstance(ctx.command, click.Group) else []
-    near = difflib.get_close_matches(unknown, known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(unknown, known, n=1, cutoff=0.6)
     return f" (did you mean {near[0]!r}?)" if near else f"; known are {', '.join(known)}"

@@ -31,7 +31,7 @@ def init_specimen(workspace: Path) -> None:
 @click.option("--title", required=True, help="What the investigation is called, at most 160 bytes.")
 @click.option(
     "--queue-limit",
-    type=click.IntRange(1, 1_000_000),
+    type=opening.Between(1, 1_000_000),
     default=128,
     show_default=True,
     help="How many jobs may be unfinished at once.",

@@ -6,24 +6,36 @@ Both carry the same UUID, and neither is opened beside a job store of the refere
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
 import perenne
-from perenne.apps.evidence import app, investigation, manifest, originals, places
+from perenne.apps.evidence import app, catalogue, investigation, manifest, originals, places
 from perenne.apps.evidence.identities import SPECIMEN_REQUESTED_AT
 from perenne.apps.evidence.images.specimen import specimen_picture
 from perenne.apps.evidence.mail.specimen import specimen_mail
-from perenne.errors import StoreForeign
+from perenne.errors import InvalidInput, StoreForeign
 from perenne.files import atomic
 
 SPECIMEN_TITLE = "SPECIMEN"
+
+
+class Between(click.IntRange):
+    """A whole number within limits; the refusal names both."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r}, the limit is {self.min} to {self.max}; give a whole number in it", param, ctx)
+
 
 in_workspace = click.option(
     "--workspace",
@@ -63,6 +75,8 @@ def opened(root: Path, access: Literal["read", "write", "work"]) -> Iterator[per
         and what `perenne.open` raises.
     """
     investigation.refuse_reference_store(root)
+    if access != "read":
+        _refuse_without_catalogue(root)
     with perenne.open(root, app, access=access) as engine:
         held = investigation.read(root)
         if held.id != engine.workspace.id:
@@ -101,6 +115,7 @@ def create_specimen(root: Path) -> str:
 @contextmanager
 def _made(root: Path, title: str, *, specimen: bool, queue_limit: int) -> Iterator[str]:
     manifest.check_title(title)
+    _refuse_no_folder(root)
     investigation.refuse_present(root)
     stood = root.exists()
     bounded = replace(app, queues=dict.fromkeys(app.queues, queue_limit))
@@ -111,6 +126,26 @@ def _made(root: Path, title: str, *, specimen: bool, queue_limit: int) -> Iterat
     except BaseException:
         _remove(root, stood)
         raise
+
+
+def _refuse_without_catalogue(root: Path) -> None:
+    """Without its catalogue every job would be in doubt; asked first, so that a refused worker leaves not even a lock.
+
+    Raises: StoreMissing, StoreForeign, SchemaTooNew, SchemaTooOld, StoreFailed.
+    """
+    if (root / "workspace.toml").is_file():
+        with catalogue.reading(root):
+            return
+
+
+def _refuse_no_folder(root: Path) -> None:
+    standing = next(path for path in (root.absolute(), *root.absolute().parents) if os.path.lexists(path))
+    if not standing.is_dir():
+        raise InvalidInput(
+            f"workspace: {standing} exists and is no folder; give a new or empty folder",
+            field="workspace",
+            value=str(root),
+        )
 
 
 def _written(root: Path, name: str, content: bytes) -> Path:

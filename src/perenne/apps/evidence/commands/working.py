@@ -22,7 +22,7 @@ _ENDED = (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED, JobState.DEAD
 @click.command(short_help="Do the jobs that wait, after settling old ones.")
 @opening.in_workspace
 @click.option("--stay", is_flag=True, help="Wait for more work until told to stop, instead of ending when done.")
-@click.option("--slots", type=click.IntRange(1, 64), default=1, show_default=True, help="Jobs at the same time.")
+@click.option("--slots", type=opening.Between(1, 64), default=1, show_default=True, help="Jobs at the same time.")
 @click.pass_context
 def run(ctx: click.Context, workspace: Path, stay: bool, slots: int) -> None:
     """Settle what a dead worker left, then do the jobs that wait.
@@ -34,8 +34,9 @@ def run(ctx: click.Context, workspace: Path, stay: bool, slots: int) -> None:
     """
     with opening.opened(workspace, "work") as engine:
         progress, export = Progress(engine), Exporter(engine)
-        engine.on_end(progress)
         engine.on_end(export)
+        engine.on_end(progress)
+        progress.begin(stay)
         engine.work(slots=slots, stay=stay)
         export()
         code = progress.finish()
@@ -50,18 +51,26 @@ class Progress:
         self._screen = screen()  # here, because the threads of the worker know of no command
         self._names = FileNames(engine.workspace.root)
         self._ended: Counter[str] = Counter()
+        self._total = 0
         self._speaking = threading.Lock()
+
+    def begin(self, stay: bool) -> None:
+        """Say what there is to do."""
+        self._total = self._unfinished()
+        until = "; stays until `perenne evidence stop` or Ctrl-C" if stay else ""
+        click.echo(f"{self._screen.count(self._total, 'job')} to do{until}")
 
     def __call__(self, job: Job) -> None:
         with self._speaking:  # one slot at a time, so that the numbers follow one another
             self._ended[job.state] += 1
             done = self._ended.total()
-            total = done + sum(count for state, count in self._engine.counts().items() if state not in _ENDED)
+            # It only grows: another slot's job may have ended already and not have had its turn to speak.
+            self._total = max(self._total, done + self._unfinished())
             name = self._screen.one_line(self._names.of(job))
             took = f"  {self._screen.duration(job.active_ms / 1000)}" if job.active_ms else ""
             note = f"  {self._screen.one_line(job.diagnostic)}" if job.diagnostic else ""
             what = f"{job.state:<9}  {WORDS.get(job.kind, job.kind):<12}"
-            click.echo(f"{self._screen.progress(done, total)} {what}  {name}{took}{note}")
+            click.echo(f"{self._screen.progress(done, self._total)} {what}  {name}{took}{note}")
 
     def finish(self) -> int:
         """Say what this run did and what it leaves; gives the exit code."""
@@ -71,11 +80,16 @@ class Progress:
         for reason, count in Counter(job.diagnostic or job.reason for job in missing).items():
             click.echo(f"{self._screen.count(count, 'job')} cannot go on: {self._screen.one_line(reason)}")
         if waiting:
-            click.echo(f"{self._screen.count(waiting, 'job waits', 'jobs wait')} for another attempt; run again, or --stay")
+            click.echo(
+                f"{self._screen.count(waiting, 'job waits', 'jobs wait')} for another attempt; run again, or --stay"
+            )
         self._say_controls()
         if waiting or self._ended[JobState.FAILED] or self._ended[JobState.DEAD]:
             return FAILED
         return NEEDS_A_PERSON if missing else DONE
+
+    def _unfinished(self) -> int:
+        return sum(count for state, count in self._engine.counts().items() if state not in _ENDED)
 
     def _say_controls(self) -> None:
         controls = self._engine.controls()

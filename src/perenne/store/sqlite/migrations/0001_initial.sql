@@ -31,6 +31,7 @@ create table job (
     priority integer not null,
     rank integer not null,
     submitted_at integer not null,
+    born integer not null,
     due_at integer not null default 0,
     key text,
     unique_key text,
@@ -127,7 +128,8 @@ create table history (
     number integer
 ) strict;
 
-create index history_of_job on history (job, seq);
+-- Not the births, which job.born names: a submit then touches one page less.
+create index history_of_job on history (job, seq) where from_state is not null;
 
 create table listener (
     name text primary key,

@@ -1,7 +1,9 @@
 -- name: insert_birth
--- The first line about the job that this transaction inserted last. :id, :state, :reason, :actor, :now
-insert into history (job, subject, verb, to_state, reason, actor, at)
-values (last_insert_rowid(), 'job:' || :id, 'submit', :state, :reason, :actor, :now)
+-- The first line about the job that this transaction inserted last, at the place the job keeps. :actor
+insert into history (seq, job, subject, verb, to_state, reason, actor, at)
+select born, seq, 'job:' || id, 'submit', state, reason, :actor, submitted_at
+from job
+where seq = last_insert_rowid()
 
 -- name: insert_history
 -- One line that stays. :job, :subject, :verb, :from_state, :to_state, :reason, :actor, :now, :number
@@ -9,15 +11,34 @@ insert into history (job, subject, verb, from_state, to_state, reason, actor, at
 values (:job, :subject, :verb, :from_state, :to_state, :reason, :actor, :now, :number)
 
 -- name: list_history
--- Lines after :after, at most :limit; all or those of one job (:job_id).
+-- Lines about anything after :after, at most :limit.
 select
     history.seq, job.id, history.subject, history.verb, history.from_state, history.to_state, history.reason,
     history.actor, history.at, history.number
 from history
 left join job on job.seq = history.job
 where history.seq > :after
-and (:job_id is null or job.id = :job_id)
 order by history.seq
+limit :limit
+
+-- name: history_of_job
+-- Lines about one job after :after, at most :limit: its birth, then what followed. :job_id
+select
+    history.seq, job.id, history.subject, history.verb, history.from_state, history.to_state, history.reason,
+    history.actor, history.at, history.number
+from job
+join history on history.seq = job.born
+where job.id = :job_id
+and history.seq > :after
+union all
+select
+    history.seq, job.id, history.subject, history.verb, history.from_state, history.to_state, history.reason,
+    history.actor, history.at, history.number
+from job
+join history on history.job = job.seq and history.from_state is not null
+where job.id = :job_id
+and history.seq > :after
+order by 1
 limit :limit
 
 -- name: last_revision

@@ -1,11 +1,12 @@
 -- name: insert_job
 -- A new job, or no row when its id, its key or its active key is taken. One parameter a column.
 insert into job (
-    id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
+    id, kind, version, queue, state, reason, priority, rank, submitted_at, born, due_at, key, unique_key, input,
     publications, requested_at, on_dependency, unmet, max_attempts, active_limit_ms, updated_at
 )
 values (
-    :id, :kind, :version, :queue, :state, :reason, :priority, :rank, :now, :due_at, :key, :unique_key, :input,
+    :id, :kind, :version, :queue, :state, :reason, :priority, :rank, :now,
+    (select coalesce(max(seq), 0) + 1 from history), :due_at, :key, :unique_key, :input,
     :publications, :requested_at, :on_dependency, :unmet, :max_attempts, :active_limit_ms, :now
 )
 on conflict do nothing

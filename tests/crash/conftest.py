@@ -1,0 +1,34 @@
+"""Fixtures of the crash tests; the bench itself is the folder `harness`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from harness import processes
+
+
+@pytest.fixture(scope="session", autouse=True)
+def reaper() -> None:
+    """This process adopts whatever its children leave behind, so that nothing can hide."""
+    processes.become_reaper()
+
+
+@pytest.fixture(autouse=True)
+def nobody_survives() -> Iterator[None]:
+    """A test that fails on the way takes its victims with it, and whatever they started."""
+    yield
+    processes.kill_all()
+    assert not processes.survivors(), "the test left a process"
+
+
+@pytest.fixture
+def seed() -> int:
+    """The seed of this run; `PERENNE_CRASH_SEED` repeats one."""
+    return int(os.environ.get("PERENNE_CRASH_SEED") or int.from_bytes(os.urandom(4), "big"))

@@ -1,0 +1,117 @@
+"""What the processes of a trial do: submit, steer, work, finish. Each runs in a child that may die at any moment.
+
+Every answer of the engine is journalled after it was given, and synced, before the child goes on.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import perenne
+from harness.journal import Journal
+from harness.plan import Request
+from harness.sample_app import APP
+from perenne import Engine, Job, JobState
+from perenne.errors import AlreadyFinished, JobNotFound, NotAllowed, QueueFull, StoreBusy
+
+LISTENER = "oracle"
+# In doubt a job waits for a person, and the trial is over for it too; an oracle will say that it should not be.
+RESTING = frozenset(["COMPLETED", "FAILED", "CANCELLED", "DEAD", "RECOVERY_REQUIRED"])
+
+
+def create(root: Path) -> None:
+    """A specimen workspace with one durable listener."""
+    perenne.create(root, APP, name="crash trial", specimen=True)
+    with perenne.open(root, APP) as engine:
+        engine.listen(LISTENER)
+
+
+def submit(root: Path, requests: Sequence[Request], accepted: Journal) -> None:
+    """Submit what has no receipt yet, in order, until the queue is full."""
+    held = {line["job"] for line in accepted.read()}
+    with perenne.open(root, APP) as engine:
+        for request in requests:
+            if request.job_id not in held and not _submit_one(engine, request, accepted):
+                return
+
+
+def _submit_one(engine: Engine, request: Request, accepted: Journal) -> bool:
+    try:
+        receipt = engine.submit(
+            request.kind,
+            request.task,
+            job_id=request.job_id,
+            key=request.key,
+            depends_on=request.depends_on,
+            on_dependency=request.on_dependency,
+            priority=request.priority,
+            requested_at=1_790_000_000_000_000 + request.number,
+        )
+    except QueueFull:
+        return False
+    accepted.write(job=receipt.job_id, durability=receipt.durability)
+    return True
+
+
+def work(root: Path, told: Journal, *, slots: int, stay: bool) -> None:
+    """A worker process; each end that it is told goes into a journal."""
+    with perenne.open(root, APP, access="work") as engine:
+        engine.on_end(lambda job: told.write(job=job.id, state=str(job.state)))
+        engine.work(slots=slots, stay=stay)
+
+
+def steer(root: Path, jobs: Sequence[str], steered: Journal, *, seed: int, moves: int) -> None:
+    """A person of few words: cancels, pauses and resumes at random; what the engine grants is journalled."""
+    luck = random.Random(seed)
+    with perenne.open(root, APP) as engine:
+        engine.resume()
+        for _ in range(moves):
+            verb = luck.choice(("cancel", "pause", "pause", "resume", "resume", "hold"))
+            if verb == "hold":
+                engine.pause(queue=luck.choice(("default", None)))
+                engine.resume(queue="default")
+                engine.resume()
+            else:
+                _tell(engine, verb, luck.choice(jobs), steered)
+
+
+def _tell(engine: Engine, verb: str, job_id: str, steered: Journal) -> None:
+    try:
+        job = getattr(engine, verb)(job_id)
+    except (AlreadyFinished, NotAllowed, JobNotFound, StoreBusy):
+        return
+    assert isinstance(job, Job)
+    steered.write(verb=verb, job=job_id, state=str(job.state))
+
+
+def finish(root: Path, told: Journal, *, slots: int = 4) -> None:
+    """Recover, let go on what a person holds back, cancel what can never start, and work until every job has ended."""
+    with perenne.open(root, APP, access="work") as engine:
+        engine.on_end(lambda job: told.write(job=job.id, state=str(job.state)))
+        engine.resume()
+        engine.resume(queue="default")
+        engine.work(slots=slots)
+        while _settle_waiting(engine):
+            engine.work(slots=slots)
+
+
+def _settle_waiting(engine: Engine) -> bool:
+    """Whether any job is still unfinished, after those that wait for a person were answered."""
+    for job in _all(engine, JobState.PAUSED):
+        engine.resume(job.id)
+    for job in _all(engine, JobState.BLOCKED):
+        if job.reason == "dependency_failed":
+            engine.cancel(job.id, "its dependency ended badly")
+    return any(state not in RESTING for state, count in engine.counts().items() if count)
+
+
+def _all(engine: Engine, state: JobState) -> list[Job]:
+    return engine.jobs(state=state, limit=10_000)
+
+
+def deliver(root: Path, delivered: Journal) -> None:
+    """Take every durable notice that is waiting."""
+    with perenne.open(root, APP) as engine:
+        engine.deliver(LISTENER, lambda notice: delivered.write(id=notice.id, job=notice.job_id, state=notice.state))

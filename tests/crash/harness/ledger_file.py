@@ -1,0 +1,74 @@
+"""The rows of a ledger, read from outside: plain SQL on the file, through no line of the engine.
+
+A reader here creates nothing, changes nothing and leaves no checkpoint behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+Row = dict[str, Any]
+TABLES = ("store", "queue", "job", "dependency", "owner", "attempt", "history", "listener", "notice")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Every row of the tables, as one moment saw them; lists in the order of their keys."""
+
+    store: list[Row]
+    queue: list[Row]
+    job: list[Row]
+    dependency: list[Row]
+    owner: list[Row]
+    attempt: list[Row]
+    history: list[Row]
+    listener: list[Row]
+    notice: list[Row]
+
+    def jobs(self) -> dict[int, Row]:
+        """Jobs by their place."""
+        return {row["seq"]: row for row in self.job}
+
+    def of(self, table: str, job: Row) -> list[Row]:
+        """The rows of a table that belong to a job."""
+        return [row for row in getattr(self, table) if row["job"] == job["seq"]]
+
+
+def read(path: Path) -> Rows:
+    """All rows, in one read transaction."""
+    with _reader(path) as connection:
+        connection.execute("begin")
+        return Rows(**{table: _all(connection, table) for table in TABLES})
+
+
+def faults(path: Path) -> list[str]:
+    """What SQLite itself finds wrong: broken pages, indexes, references."""
+    with _reader(path) as connection:
+        checked = [row[0] for row in connection.execute("pragma integrity_check") if row[0] != "ok"]
+        return checked + [f"foreign key: {row}" for row in connection.execute("pragma foreign_key_check")]
+
+
+def _all(connection: apsw.Connection, table: str) -> list[Row]:
+    cursor = connection.execute(f"select * from {table} order by 1")
+    rows = cursor.fetchall()
+    if not rows:
+        return []
+    names = [column[1] for column in connection.execute(f"pragma table_info({table})")]
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+@contextmanager
+def _reader(path: Path) -> Iterator[apsw.Connection]:
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection.set_busy_timeout(10_000)
+        yield connection
+    finally:
+        connection.close()

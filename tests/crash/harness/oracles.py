@@ -1,0 +1,267 @@
+"""The questions asked of what a crash left, from outside: rows, files, journals; the engine is not asked.
+
+`ask_always` holds at every instant, whatever is alive; `ask_at_rest` once every job had its time to end.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from harness import stores
+from harness.journal import Journal
+from harness.ledger_file import Row, Rows
+from harness.moves import ENDINGS, FINAL, MOVES
+from harness.plan import Request
+from harness.sample_app import PUBLISHING
+
+
+class Violation(AssertionError):
+    """A promise was broken; the sentence says which and where."""
+
+
+def require(holds: object, promise: str, *where: object) -> None:
+    if not holds:
+        raise Violation(": ".join([promise, *map(str, where)]))
+
+
+# At every instant
+
+
+def ask_always(rows: Rows, requests: Iterable[Request], accepted: Journal) -> None:
+    """What no crash may break even for a moment."""
+    accepted_is_found(rows, requests, accepted)
+    counters_are_exact(rows)
+    for job in rows.job:
+        lines = rows.of("history", job)
+        history_is_legal(job, lines)
+        wishes_are_kept(job, lines)
+        attempts_agree(job, rows.of("attempt", job), lines)
+        dependencies_agree(rows, job)
+    holds_stop_claims(rows)
+    require(len({row["id"] for row in rows.attempt}) == len(rows.attempt), "an attempt id is used once")
+
+
+def accepted_is_found(rows: Rows, requests: Iterable[Request], accepted: Journal) -> None:
+    """O1: every receipt has its job, exactly as it was asked for; and nothing is there that nobody asked for."""
+    asked = {request.job_id: request for request in requests}
+    found = {job["id"]: job for job in rows.job}
+    for line in accepted.read():
+        require(line["job"] in found, "a job with a durable receipt is never lost", line)
+    for id, job in found.items():
+        require(id in asked, "a job that nobody submitted", id)
+        request = asked[id]
+        expected = (request.kind, request.key, request.priority, request.task.number)
+        kept = (job["kind"], job["key"], job["priority"], json.loads(job["input"])["number"])
+        require(kept == expected, "a job is kept as it was asked for", kept, expected)
+
+
+def counters_are_exact(rows: Rows) -> None:
+    """The bound of a queue counts what is there."""
+    unfinished = Counter(job["queue"] for job in rows.job if job["state"] not in FINAL)
+    for queue in rows.queue:
+        name = queue["name"]
+        require(queue["unfinished"] == unfinished[name], "a queue counts its jobs", queue, unfinished[name])
+
+
+def history_is_legal(job: Row, lines: list[Row]) -> None:
+    """O2, P9: from its birth to where it stands now, by allowed moves only, each with reason, time and actor."""
+    state = None
+    for line in lines:
+        where = (job["id"], dict(line))
+        require(line["from_state"] == state, f"history goes on from {state}", *where)
+        require((state, line["to_state"]) in MOVES.get(line["verb"], ()), "a move that is not allowed", *where)
+        require(line["reason"] and line["actor"] and line["at"] > 0, "a move says why, who and when", *where)
+        state = line["to_state"]
+    require(state == job["state"], f"history ends at {state}, the job stands at {job['state']}", job["id"])
+    require(
+        (job["finished_at"] is not None) == (state in FINAL), "only an ended job has the time of its end", job["id"]
+    )
+
+
+def wishes_are_kept(job: Row, lines: list[Row]) -> None:
+    """No claim after a cancel; none between a pause and its resume."""
+    held: str | None = None
+    for line in lines:
+        verb = line["verb"].removeprefix("ask_")
+        if verb == "cancel" or (verb in ("pause", "resume") and held != "cancel"):
+            held = None if verb == "resume" else verb
+        require(line["verb"] != "claim" or held is None, f"no claim while {held} is asked", job["id"], dict(line))
+
+
+def attempts_agree(job: Row, attempts: list[Row], lines: list[Row]) -> None:
+    """O3, O6: numbers grow by one, none is spent beyond the limit, and each ended as the history says."""
+    numbers = [attempt["number"] for attempt in sorted(attempts, key=lambda row: row["seq"])]
+    require(numbers == list(range(1, job["number"] + 1)), "attempts are numbered 1, 2, 3", job["id"], numbers)
+    claims = sum(line["verb"] == "claim" for line in lines)
+    require(claims == len(numbers), "each claim is an attempt", job["id"], claims, numbers)
+    outcomes = Counter(attempt["outcome"] for attempt in attempts)
+    require(outcomes["failed"] == job["failures"], "failures are counted", job["id"], job["failures"], outcomes)
+    kept = outcomes["interrupted"]
+    require(kept == job["interruptions"], "interruptions are counted", job["id"], job["interruptions"], outcomes)
+    open_ones = [attempt["id"] for attempt in attempts if attempt["ended_at"] is None]
+    expected = [job["attempt"]] if job["state"] == "RUNNING" else []
+    require(open_ones == expected, "only a running job has an open attempt", job["id"], open_ones, expected)
+    _endings_agree(job, attempts, lines)
+    _spending_agrees(job, attempts, lines)
+
+
+def _spending_agrees(job: Row, attempts: list[Row], lines: list[Row]) -> None:
+    """E-F1: counted at the claim, given back by few; a person who lets a job go on grants it one attempt more."""
+    given_back = {attempt["number"] for attempt in attempts if attempt["ended_at"] and not attempt["spent"]}
+    limit, spent = job["max_attempts"], 0
+    for line in lines:
+        if line["verb"] == "claim":
+            spent += 1
+        elif line["from_state"] == "RUNNING" and line["verb"] in ENDINGS and line["number"] in given_back:
+            spent -= 1
+        elif line["verb"] in ("resume", "release"):
+            spent = min(spent, limit - 1)
+        require(spent <= limit, "attempts are bounded", job["id"], spent, dict(line))
+    require(job["spent"] == spent, "what is spent is counted", job["id"], job["spent"], spent)
+
+
+def _endings_agree(job: Row, attempts: list[Row], lines: list[Row]) -> None:
+    endings = [line for line in lines if line["from_state"] == "RUNNING" and line["verb"] in ENDINGS]
+    ended = [attempt for attempt in sorted(attempts, key=lambda row: row["number"]) if attempt["ended_at"] is not None]
+    require(len(endings) == len(ended), "each end of an attempt is in the history once", job["id"], ended)
+    for line, attempt in zip(endings, ended, strict=True):
+        kept = (attempt["outcome"], attempt["spent"])
+        require(kept in ENDINGS[line["verb"]], f"an attempt ended by {line['verb']}", job["id"], kept)
+        require(line["number"] == attempt["number"], "the history names the attempt", job["id"], dict(line))
+
+
+def dependencies_agree(rows: Rows, job: Row) -> None:
+    """The count of what is missing is what is missing; nothing starts before it is there."""
+    jobs = rows.jobs()
+    needs = [row for row in rows.dependency if row["job"] == job["seq"] and not row["waived"]]
+    missing = [row for row in needs if jobs[row["needs"]]["state"] != "COMPLETED"]
+    require(job["unmet"] == len(missing), "unmet dependencies are counted", job["id"], job["unmet"], len(missing))
+    started = job["number"] > 0
+    require(not (started and missing), "no job starts before what it needs is done", job["id"])
+    if job["state"] == "BLOCKED" and not missing:
+        raise Violation(f"a job whose dependencies are done is released with the last of them: {job['id']}")
+
+
+def holds_stop_claims(rows: Rows) -> None:
+    """No claim between the pause of a queue or of the workspace and its resume."""
+    queue_of = {job["seq"]: f"queue:{job['queue']}" for job in rows.job}
+    held: set[str] = set()
+    for line in rows.history:
+        if line["job"] is None:
+            (held.add if line["verb"] in ("pause", "stop") else held.discard)(line["subject"])
+        elif line["verb"] == "claim":
+            closed = held & {"workspace", queue_of[line["job"]]}
+            require(not closed, "no claim while its lane is paused", dict(line), closed)
+
+
+# At rest
+
+
+def every_job_ended(rows: Rows, requests: Iterable[Request]) -> None:
+    """O9: after the faults stopped, everything that was asked for came to an end."""
+    states = {job["id"]: (job["state"], job["reason"], job["diagnostic"]) for job in rows.job}
+    for request in requests:
+        require(request.job_id in states, "everything planned was submitted in the end", request)
+        require(states[request.job_id][0] in FINAL, "every job ends", request, states[request.job_id])
+
+
+def published_once(rows: Rows, root: Path) -> None:
+    """O4, P3: a completed job of a publishing kind has exactly one result, with its content; any other job has none."""
+    units = Counter(unit.job for unit in stores.published(root))
+    contents = {unit.id: unit for unit in stores.published(root)}
+    for job in rows.job:
+        promised = job["kind"] in PUBLISHING and job["state"] == "COMPLETED"
+        require(units.pop(job["id"], 0) == promised, "published exactly once, and only if completed", _short(job))
+        if promised:
+            unit = contents.get(json.loads(job["publications"])["unit"])
+            require(unit is not None and unit.job == job["id"], "published under the id fixed at submit", _short(job))
+            _content_is_right(job, unit.content if unit else "")
+        elif job["state"] == "COMPLETED":
+            expected = {"doubled": 2 * json.loads(job["input"])["number"]}
+            require(json.loads(job["result"]) == expected, "the result is kept", _short(job), job["result"])
+    require(not units, "a result of no job", units)
+
+
+def _content_is_right(job: Row, content: str) -> None:
+    number, found = json.loads(job["input"])["number"], json.loads(content)
+    kept = (found["number"], found["text"])
+    require(kept == (number, f"result {number}"), "the published content is right", _short(job), kept)
+    require(json.loads(job["result"]) == {"published": found["id"]}, "the result names it", _short(job), job["result"])
+
+
+def executed_once(rows: Rows, executed: Journal) -> None:
+    """Each attempt was called at most once, under a row of its own, never after its result stood already."""
+    numbers = {job["id"]: {attempt["number"] for attempt in rows.of("attempt", job)} for job in rows.job}
+    begun: set[tuple[str, int]] = set()
+    for line in executed.read():
+        place = (line["job"], line["attempt"])
+        require(line["attempt"] in numbers[line["job"]], "an attempt is counted before it runs", line)
+        if line["what"] == "begin":
+            require(place not in begun, "an attempt is called once", line)
+            require(not line["already"], "what is published is not run again", line)
+            begun.add(place)
+        else:
+            require(line["attempt"] == max(numbers[line["job"]]), "no new attempt once it is published", line)
+
+
+def steering_is_kept(rows: Rows, steered: Journal) -> None:
+    """A cancel that was granted ends the job, unless its publication had become a fact."""
+    jobs = {job["id"]: job for job in rows.job}
+    for line in steered.read():
+        if line["verb"] == "cancel":
+            job = jobs[line["job"]]
+            allowed = {"CANCELLED", "COMPLETED"} if job["kind"] in PUBLISHING else {"CANCELLED"}
+            require(job["state"] in allowed, "a cancel that was granted stands", line, _short(job))
+            require(line["state"] != "CANCELLED" or job["state"] == "CANCELLED", "a cancelled job stays", _short(job))
+
+
+def ends_are_told(rows: Rows, told: Journal, delivered: Journal) -> None:
+    """E-S4: in process at most once an end; durably exactly once an end, under an id of its own."""
+    ends = Counter((_id(rows, line), line["to_state"]) for line in rows.history if _ends(line))
+    heard = Counter((line["job"], line["state"]) for line in told.read())
+    require(heard <= ends, "an end is told in process at most once", heard - ends)
+    notices = {line["id"]: (line["job"], line["state"]) for line in delivered.read()}
+    kept = Counter(notices.values())
+    require(kept == ends, "each end leaves one durable notice", ends - kept, kept - ends)
+    require(not rows.notice, "an acknowledged notice is gone", len(rows.notice))
+
+
+def _ends(line: Row) -> bool:
+    return line["job"] is not None and line["to_state"] in FINAL
+
+
+def _id(rows: Rows, line: Row) -> str:
+    return str(rows.jobs()[line["job"]]["id"])
+
+
+def nothing_is_left(rows: Rows, root: Path) -> None:
+    """O11: no stage file, pipe, lock holder or unfinished owner; attempts leave no private folder."""
+    require(not stores.leftovers(root), "no leftover of a publication", stores.leftovers(root))
+    own = root / ".perenne"
+    for name in ("wake", "stage"):
+        left = sorted(os.listdir(own / name))
+        require(not left, f"nothing is left in {name}", left)
+    staged = [path for path in root.rglob("*stage*") if path.is_file()]
+    require(not staged, "no stage file is left", staged)
+    require(_is_free(own / "worker.lock"), "the worker's lock is free")
+    require(all(owner["left_at"] for owner in rows.owner), "every owner has left", rows.owner)
+
+
+def _is_free(lock: Path) -> bool:
+    descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _short(job: Row) -> dict[str, object]:
+    return {name: job[name] for name in ("id", "kind", "state", "reason", "number", "diagnostic")}

@@ -1,0 +1,133 @@
+"""Processes to kill: forked from the test, watched by their descriptors, and nobody left behind.
+
+The test becomes the reaper of all its descendants, so that a process that outlives its parent cannot hide.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+LIMIT_S = 30.0
+
+_prctl = ctypes.CDLL(None, use_errno=True).prctl
+_living: set[Victim] = set()
+
+
+class Victim:
+    """One child process of the test."""
+
+    def __init__(self, pid: int, name: str) -> None:
+        self.pid, self.name = pid, name
+        self.status: int | None = None
+        self._descriptor = os.pidfd_open(pid)
+        _living.add(self)
+
+    def is_over(self, within_s: float = 0.0) -> bool:
+        """Whether the process has ended, after waiting for that at most so long."""
+        if self.status is None and select.select([self._descriptor], [], [], within_s)[0]:
+            self.status = os.waitpid(self.pid, 0)[1]
+            os.close(self._descriptor)
+            _living.discard(self)
+        return self.status is not None
+
+    def signal(self, number: int) -> None:
+        """Send a signal; nothing happens when the process is over, since its number cannot be another's yet."""
+        if self.status is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> bool:
+        """End it by SIGKILL; true when that is what ended it."""
+        self.signal(signal.SIGKILL)
+        assert self.is_over(LIMIT_S), f"{self.name} survived SIGKILL"
+        return self.was_killed
+
+    @property
+    def was_killed(self) -> bool:
+        return self.status is not None and os.WIFSIGNALED(self.status) and os.WTERMSIG(self.status) == signal.SIGKILL
+
+    def end(self, within_s: float = LIMIT_S) -> int:
+        """The exit code of the process once it ended by itself or by a signal (then negative)."""
+        if not self.is_over(within_s):
+            self.kill()
+            raise AssertionError(f"{self.name} did not end within {within_s} s")
+        assert self.status is not None
+        return os.waitstatus_to_exitcode(self.status)
+
+
+def fork(name: str, work: Callable[[], object], log: Path, environment: Mapping[str, str] | None = None) -> Victim:
+    """Run some work in a child; it exits 0 when the work returns, 1 when it raises (the log says what)."""
+    pid = os.fork()
+    if pid:
+        return Victim(pid, name)
+    code = 1
+    try:
+        _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)  # a killed test leaves no victim behind
+        _own_outputs(log)
+        os.environ.update(environment or {})
+        work()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _own_outputs(log: Path) -> None:
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+
+
+def become_reaper() -> None:
+    """From now on an orphaned descendant becomes a child of this process."""
+    if _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "this process cannot become the reaper of its descendants")
+
+
+def kill_all() -> None:
+    """End every victim that is still alive, as a test does that failed on the way."""
+    for victim in tuple(_living):
+        victim.kill()
+
+
+def survivors(within_s: float = 10.0) -> list[str]:
+    """Command lines of the descendants that are still alive after so long; every victim was waited for before."""
+    deadline = time.monotonic() + within_s
+    while _reap_all():
+        for pid in _children():
+            with os.fdopen(os.pidfd_open(pid), "rb") as descriptor:
+                if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                    return [_command_of(child) for child in _children()]
+    return []
+
+
+def _reap_all() -> bool:
+    """Whether children are left after all that have ended were reaped."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _children() -> list[int]:
+    threads = Path("/proc/self/task").iterdir()
+    return [int(pid) for thread in threads for pid in (thread / "children").read_text().split()]
+
+
+def _command_of(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return f"{pid}: {b' '.join(words).decode(errors='replace')[:200]}"
+    except FileNotFoundError:
+        return f"{pid}: gone"

@@ -1,0 +1,142 @@
+"""A small application with one kind for each way a job can live: publish, return, run a tool, fail, wait.
+
+Its handlers keep a journal of what they did, outside the workspace, so that the oracles need not believe the engine.
+"""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness import stores
+from harness.journal import Journal
+from perenne import App, Backoff, Context, GiveUp, Kind, Publication, Published, tools
+from perenne.crashpoints import crash_point
+
+TOOL_LIMITS = tools.Limits(
+    wall_s=20.0,
+    cpu_s=10,
+    address_space_bytes=1 << 28,
+    file_size_bytes=1 << 20,
+    descriptors=64,
+    stdout_bytes=4096,
+    stderr_bytes=4096,
+)
+CAPACITY = 400
+_BACKOFF = Backoff(base_s=0.01, cap_s=0.05)
+
+
+class Task(msgspec.Struct, frozen=True):
+    """Which job this is, how many of its attempts fail, and how long it works, in boundaries of 2 ms."""
+
+    number: int
+    failures: int = 0
+    boundaries: int = 0
+
+
+class Trouble(Exception):
+    """A failure on purpose."""
+
+
+def journal_of(root: Path) -> Journal:
+    """Where the handlers of the workspace at `root` say what they did."""
+    return Journal(root.parent / "executed.jsonl")
+
+
+def create(root: Path) -> None:
+    """The memory of the application, beside the engine's."""
+    stores.create(root)
+
+
+def _begin(context: Context, look: Callable[[Publication], Published] | None) -> Journal:
+    """Say that the handler was called, and whether its result stood already: then it should not have been."""
+    already = look is not None and look(context.publication).state != "absent"
+    journal = journal_of(context.workspace)
+    journal.write(what="begin", job=context.job_id, attempt=context.attempt, already=already)
+    return journal
+
+
+def _work(context: Context, task: Task) -> None:
+    for done in range(task.boundaries):
+        context.boundary()
+        context.progress(done, task.boundaries)
+        select.select([context.stop], [], [], 0.002)
+    context.boundary()
+
+
+def _trouble(context: Context, task: Task) -> None:
+    if context.attempt <= task.failures:
+        raise Trouble(f"attempt {context.attempt} fails on purpose")
+
+
+def publishing(store: type[stores.Files] | type[stores.Rows]) -> Callable[[Context, Task], dict[str, Any]]:
+    """A handler that works, then publishes into this store."""
+
+    def handler(context: Context, task: Task) -> dict[str, Any]:
+        journal = _begin(context, store.lookup)
+        _work(context, task)
+        _trouble(context, task)
+        context.publish(store.publish)
+        journal.write(what="published", job=context.job_id, attempt=context.attempt)
+        return stores.result_of(context.publication)
+
+    return handler
+
+
+def compute(context: Context, task: Task) -> dict[str, int]:
+    """No publication: the result lives in the ledger alone."""
+    _begin(context, None)
+    _work(context, task)
+    _trouble(context, task)
+    return {"doubled": 2 * task.number}
+
+
+def use_tool(context: Context, task: Task) -> dict[str, Any]:
+    """A private copy, a tool that reads it, and a published file. The tool of an attempt that fails never ends."""
+    journal = _begin(context, stores.Files.lookup)
+    copy = context.stage / "input"
+    copy.write_text(f"result {task.number}")
+    crash_point("run.copied")
+    fails = context.attempt <= task.failures
+    script = f"cat input | tee scratch; sleep {60 if fails else task.boundaries * 0.002}"
+    limits = replace(TOOL_LIMITS, wall_s=0.05) if fails else TOOL_LIMITS
+    answer = tools.run(["/bin/sh", "-c", script], cwd=context.stage, limits=limits, stop=context.stop)
+    copy.unlink()
+    crash_point("run.copy_removed")
+    context.boundary()
+    if answer.whole_stdout() != f"result {task.number}".encode():
+        raise Trouble(f"the tool said {answer.stdout!r}")
+    context.publish(stores.Files.publish)
+    journal.write(what="published", job=context.job_id, attempt=context.attempt)
+    return stores.result_of(context.publication)
+
+
+def give_up(context: Context, task: Task) -> GiveUp:
+    """Never works."""
+    _begin(context, None)
+    _work(context, task)
+    return GiveUp("it never works")
+
+
+def _kind(name: str, handler: Callable[..., Any], store: Any = None) -> Kind:
+    looks = {"publications": ("unit",), "lookup": store.lookup, "discard": store.discard} if store else {}
+    return Kind(f"sample.{name}", 1, handler, Task, backoff=_BACKOFF, **looks)
+
+
+APP = App(
+    "sample",
+    (
+        _kind("file", publishing(stores.Files), stores.Files),
+        _kind("row", publishing(stores.Rows), stores.Rows),
+        _kind("plain", compute),
+        _kind("tool", use_tool, stores.Files),
+        _kind("broken", give_up),
+    ),
+    queues={"default": CAPACITY},
+)
+PUBLISHING = frozenset({"sample.file", "sample.row", "sample.tool"})

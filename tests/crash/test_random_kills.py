@@ -1,0 +1,26 @@
+"""A hundred processes die at random instants under load; nothing is lost, nothing is done twice, nothing is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from harness.plan import planned
+from harness.storm import PER_KILL, Storm, replayable
+from harness.trial import Trial
+
+pytestmark = pytest.mark.crash
+
+STORMS, KILLS = 4, 25
+
+
+@pytest.mark.parametrize("number", range(STORMS))
+def test_random_kills(number: int, seed: int, tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+    """Worker, submitter and whoever steers are killed at random; the oracles are asked after each kill and at rest."""
+    with replayable(seed, f"'tests/crash/test_random_kills.py::test_random_kills[{number}]'"):
+        trial = Trial(tmp_path, planned(seed + number, KILLS * PER_KILL))
+        tally = Storm(trial, seed + number).rage(KILLS)
+    record_property("seed", seed + number)
+    record_property("kills", tally.kills)
+    assert tally.total == KILLS
