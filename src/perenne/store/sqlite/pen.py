@@ -75,9 +75,11 @@ class Pen:
             self._renew()
         try:
             self._lock(deadline)
-        except apsw.Error as error:
+        except BaseException as error:
             self.undo(error)
-            raise self.explained(error) from error
+            if isinstance(error, apsw.Error):
+                raise self.explained(error) from error
+            raise
 
     def _lock(self, deadline: float) -> None:
         if self._connection.in_transaction:
