@@ -122,6 +122,8 @@ class Adoption:
     def history(self, record: records.History) -> None:
         self._grow(record.seq)
         self._insert("import_history", record, f"job {record.job} is not in the file")
+        if record.job is not None and record.from_state is None:
+            self._insert("import_birth", record, f"job {record.job} is born twice")
 
     def notice(self, record: records.Notice) -> None:
         finding = f"notice {record.id}: it stands twice, or its job or listener is not in the file"

@@ -15,7 +15,7 @@ _FINAL = "[" + ",".join(f'"{state}"' for state in sorted(FINAL)) + "]"
 
 def find(tx: Transaction) -> list[str]:
     """A sentence for each contradiction, at most twenty of each sort."""
-    return [*counters(tx), *unmet(tx), *attempts(tx)]
+    return [*counters(tx), *unmet(tx), *attempts(tx), *births(tx)]
 
 
 def counters(tx: Transaction) -> list[str]:
@@ -38,3 +38,9 @@ def attempts(tx: Transaction) -> list[str]:
         *(f"job {id}: it is RUNNING, but its attempt {number} is not open" for id, number in running),
         *(f"job {id}: it is {state}, but its attempt {number} is open" for id, state, number in open_ones),
     ]
+
+
+def births(tx: Transaction) -> list[str]:
+    """Jobs whose first line of history is missing, or another one's."""
+    found = tx.all("wrong_births", limit=MOST)
+    return [f"job {id}: line {born} of the history is not the one of its birth" for id, born in found]

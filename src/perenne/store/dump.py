@@ -62,7 +62,7 @@ def body(tx: Transaction) -> Iterator[Record]:
         yield _made(records.Attempt, row[2:])
     for row in _pages(tx, "export_dependencies", 0, 0):
         yield _made(records.Dependency, row[2:])
-    for row in _pages(tx, "list_history", 0, job_id=None):
+    for row in _pages(tx, "list_history", 0):
         yield _made(records.History, row)
     for row in _pages(tx, "export_notices", ""):
         yield _made(records.Notice, row)

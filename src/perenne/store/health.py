@@ -59,7 +59,8 @@ class Health:
     def kinds(self) -> list[tuple[str, int, int]]:
         """Every kind that has unfinished jobs: name, version, how many."""
         final = _json(sorted(FINAL))
-        return [tuple(row) for row in self._driver.read(lambda tx: tx.all("unfinished_kinds", final=final))]  # type: ignore[misc]
+        found = self._driver.read(lambda tx: tx.all("unfinished_kinds", final=final))
+        return [(kind, version, count) for kind, version, count in found]
 
     def unknown(self, ids: Collection[str]) -> list[str]:
         """Those of the ids that belong to no job."""

@@ -201,13 +201,14 @@ class _Purge:
 def _delete(tx: Transaction, jobs: list[int], history: str) -> Removed:
     """What belongs to the jobs first, the jobs last; lines of history that stay are no more counted as removed."""
     named = _json(jobs)
-    pruned = tx.run("delete_history_of" if history == "pruned" else "detach_history_of", jobs=named)
+    verb = "delete" if history == "pruned" else "detach"
+    lines = tx.run(f"{verb}_births_of", jobs=named) + tx.run(f"{verb}_history_of", jobs=named)
     return Removed(
         notices=tx.run("delete_notices_of", jobs=named),
         attempts=tx.run("delete_attempts_of", jobs=named),
         dependencies=tx.run("delete_dependencies_of", jobs=named),
         jobs=tx.run("delete_jobs", jobs=named),
-        history=pruned if history == "pruned" else 0,
+        history=lines if history == "pruned" else 0,
     )
 
 

@@ -424,6 +424,11 @@ LIES: dict[str, tuple[Callable[[list[dict[str, Any]]], None], str]] = {
     ),
     "need of itself": (lambda f: edit(f, "dependency", needs=f[5]["id"]), "was not submitted before"),
     "line about nobody": (lambda f: edit(f, "history", job="33333333-3333-4333-8333-333333333333"), "not in the file"),
+    "line of birth that is another": (
+        lambda f: edit(f, "history", from_state="QUEUED"),
+        "line 0 of the history is not the one of its birth",
+    ),
+    "two lines of birth": (lambda f: edit(f, "history", -1, from_state=None), "is born twice"),
     "notice to nobody": (lambda f: edit(f, "notice", listener="other"), "its job or listener is not in the file"),
     "queue that counts wrongly": (
         lambda f: edit(f, "queue", unfinished=5),
@@ -585,16 +590,7 @@ def test_memory_does_not_grow_with_the_workspace(place: Any, make: Callable[...,
     """An export and an import of 60 MB of input take far less memory than that."""
     import tracemalloc
 
-    for _ in range(2):
-        place.submit()
-    place.rows(
-        "insert into job select n.seq + 10, 'ffffffff-ffff-4fff-8fff-' || printf('%012d', n.seq), kind, version, queue,"
-        " 'COMPLETED', reason, priority, rank, submitted_at, due_at, null, null, randomblob(200000), publications,"
-        " requested_at, on_dependency, 0, max_attempts, spent, number, failures, interruptions, null, 0, 0, 0, null, 0,"
-        " null, null, null, null, updated_at, updated_at, revision from job,"
-        " (with recursive r (seq) as (select 1 union all select seq + 1 from r where seq < 300) select seq from r) as n"
-        " where job.seq = 1"
-    )
+    place.fill(300, input="randomblob(200000)")
     fresh = make("fresh")
     tracemalloc.start()
     try:

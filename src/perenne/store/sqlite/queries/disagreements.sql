@@ -43,3 +43,14 @@ where attempt.ended_at is null
 and (job.state <> :running or job.attempt <> attempt.id or job.number <> attempt.number)
 order by attempt.job, attempt.number
 limit :limit
+
+-- name: wrong_births
+-- Jobs whose first line of history is not where they say. :limit
+select job.id, job.born
+from job
+left join history on history.seq = job.born
+where history.job is null
+or history.job <> job.seq
+or history.from_state is not null
+order by job.seq
+limit :limit

@@ -9,6 +9,7 @@ select
             select max(history.at)
             from history
             where history.job = job.seq
+            and history.from_state is not null
             and history.actor = 'worker:' || attempt.owner
         ), 0),
         case
@@ -16,6 +17,7 @@ select
                 select 1
                 from history
                 where history.job = job.seq
+                and history.from_state is not null
                 and history.at = job.updated_at
                 and history.actor <> 'worker:' || attempt.owner
             ) then 0

@@ -25,10 +25,10 @@ limit :limit
 -- :jobs, :states (JSON), :before_at, :before_seq
 select
     seq, id,
-    1
+    2
     + (select count(*) from attempt where attempt.job = job.seq)
     + (select count(*) from dependency where dependency.job = job.seq)
-    + (select count(*) from history where history.job = job.seq)
+    + (select count(*) from history where history.job = job.seq and history.from_state is not null)
     + (select count(*) from notice where notice.job = job.seq),
     exists (select 1 from dependency where dependency.needs = job.seq)
 from job
@@ -52,16 +52,29 @@ limit 1
 delete from notice
 where job in (select value from json_each(:jobs))
 
+-- name: delete_births_of
+-- The first line about each of these jobs, while the job still says where it stands. :jobs (JSON)
+delete from history
+where seq in (select born from job where seq in (select value from json_each(:jobs)))
+
 -- name: delete_history_of
--- Every line about these jobs. :jobs (JSON)
+-- Every other line about these jobs. :jobs (JSON)
 delete from history
 where job in (select value from json_each(:jobs))
+and from_state is not null
+
+-- name: detach_births_of
+-- The first line about each of these jobs stays; its subject still names the job. :jobs (JSON)
+update history
+set job = null
+where seq in (select born from job where seq in (select value from json_each(:jobs)))
 
 -- name: detach_history_of
--- The lines about these jobs stay; their subject still names the job. :jobs (JSON)
+-- Every other line about these jobs stays too. :jobs (JSON)
 update history
 set job = null
 where job in (select value from json_each(:jobs))
+and from_state is not null
 
 -- name: delete_attempts_of
 -- Every attempt of these jobs. :jobs (JSON)

@@ -104,15 +104,16 @@ on conflict (name) do update
 set since = :since
 
 -- name: import_job
--- A job as it was, at its place; no row when its id, its place or one of its keys is taken. One parameter a column.
+-- A job as it was, at its place; no row when its id, its place or one of its keys is taken. One parameter a column, but
+-- its birth, which the line about it brings.
 insert into job (
-    seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
+    seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, born, due_at, key, unique_key, input,
     publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
     cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
     diagnostic, updated_at, finished_at, revision
 )
 values (
-    :seq, :id, :kind, :version, :queue, :state, :reason, :priority, :rank, :submitted_at, :due_at, :key, :unique_key,
+    :seq, :id, :kind, :version, :queue, :state, :reason, :priority, :rank, :submitted_at, 0, :due_at, :key, :unique_key,
     :input, :publications, :requested_at, :on_dependency, :unmet, :max_attempts, :spent, :number, :failures,
     :interruptions, :attempt, :cancel_asked, :pause_asked, :active_ms, :active_limit_ms, :progress_done,
     :progress_total, :progress_message, :result, :diagnostic, :updated_at, :finished_at, :revision
@@ -149,6 +150,13 @@ select
 where :job is null
 or exists (select 1 from job where id = :job)
 on conflict do nothing
+
+-- name: import_birth
+-- The line about a job that came from no state is its first; there is one. :seq, :job
+update job
+set born = :seq
+where id = :job
+and born = 0
 
 -- name: import_notice
 -- A notice that its listener has not acknowledged. :id, :listener, :job, :state, :at
