@@ -68,9 +68,9 @@ def wal_bytes(path: Path) -> int:
 
 
 def test_limits_are_set_on_the_connection(open_store: Open) -> None:
-    """Each writing connection copies the WAL every 4000 pages and cuts it at 64 MiB."""
+    """Each writing connection copies the WAL every 8000 pages and cuts it at 64 MiB."""
     connection = open_store()._connection
-    assert connection.pragma("wal_autocheckpoint") == 4000
+    assert connection.pragma("wal_autocheckpoint") == 8000
     assert connection.pragma("journal_size_limit") == 64 << 20
 
 
