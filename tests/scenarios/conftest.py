@@ -1,0 +1,18 @@
+"""Fixtures of the scenarios: a stage with a workspace, on this disk or on a small one of its own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # the stage and its application are imported by name
+
+from scenario_stage import Stage
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    """A workspace where many workers may serve."""
+    return Stage(tmp_path / "stage")
