@@ -106,8 +106,8 @@ where state in ('QUEUED', 'RETRY_WAIT')
 and due_at > 0
 
 -- name: start_attempt
--- Gives a waiting job to an attempt, if it still stands as it was read; the row as it is then, columns in the table's
--- order. :seq, :from_state, :revision, :attempt, :now
+-- Gives a waiting job to an attempt, if it still stands as it was read; the row as it is then, every column.
+-- :seq, :from_state, :revision, :attempt, :now
 update job
 set
     state = 'RUNNING',
@@ -125,10 +125,14 @@ where seq = :seq
 and state = :from_state
 and revision = :revision
 and spent < max_attempts
-returning *
+returning
+    seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
+    publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
+    cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
+    diagnostic, updated_at, finished_at, revision
 
 -- name: end_attempt
--- Ends the running attempt, only by the holder of the whole token; the row as it is then, columns in the table's order.
+-- Ends the running attempt, only by the holder of the whole token; the row as it is then, every column.
 -- Token: :attempt, :number, :epoch; then the change.
 update job
 set
@@ -151,11 +155,15 @@ and state = 'RUNNING'
 and attempt = :attempt
 and number = :number
 and (select epoch from store) = :epoch
-returning *
+returning
+    seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
+    publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
+    cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
+    diagnostic, updated_at, finished_at, revision
 
 -- name: move_job
--- Moves a job that is not running, if it still stands as it was read; the row as it is then, columns in the table's
--- order. :seq, :from_state, :revision, then the change.
+-- Moves a job that is not running, if it still stands as it was read; the row as it is then, every column.
+-- :seq, :from_state, :revision, then the change.
 update job
 set
     state = :to_state,
@@ -175,7 +183,11 @@ where seq = :seq
 and state = :from_state
 and state <> 'RUNNING'
 and revision = :revision
-returning *
+returning
+    seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
+    publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
+    cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
+    diagnostic, updated_at, finished_at, revision
 
 -- name: note_blocked
 -- Says why a blocked job stays blocked; its state does not move. :seq, :reason, :diagnostic, :now
