@@ -20,7 +20,7 @@ from perenne.core.identity import is_uuid
 from perenne.core.job import Job, Receipt, Submission, Token
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput
-from perenne.store import intake, moves, rows
+from perenne.store import dependants, intake, moves, rows, writes
 from perenne.store.driver import Driver, Transaction
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ class Ledger:
                 return None
             tx.run("ripen", now=now, limit=RIPEN_AT_MOST)
             seq = _best(tx, lanes)
-            return None if seq is None else _start(tx, moves.read(tx, seq), owner, attempt, epoch, now)
+            return None if seq is None else _start(tx, writes.read(tx, seq), owner, attempt, epoch, now)
 
         return self._write("claim", work)
 
@@ -120,7 +120,7 @@ class Ledger:
         def work(tx: Transaction) -> tuple[bool, bool]:
             row = tx.one("token_holds", **msgspec.structs.asdict(token))
             if row is None:
-                raise moves.stale(token.job_id, token, _find(tx, token.job_id))
+                raise writes.stale(token.job_id, token, _find(tx, token.job_id))
             return bool(row[0]), bool(row[1])
 
         return self._driver.read(work)
@@ -134,7 +134,7 @@ class Ledger:
         def work(tx: Transaction) -> None:
             values = {"done": done, "total": total, "message": message, "now": now}
             if not tx.run("set_progress", **values, **msgspec.structs.asdict(token)):
-                raise moves.stale(token.job_id, token, _find(tx, token.job_id))
+                raise writes.stale(token.job_id, token, _find(tx, token.job_id))
 
         self._write("progress", work)
 
@@ -177,8 +177,8 @@ def _start(tx: Transaction, job: Job, owner: str, attempt: str, epoch: int, now:
     assert touched == 1, "the row changed inside our own transaction"
     number = job.number + 1
     tx.run("insert_attempt", id=attempt, job=job.seq, number=number, epoch=epoch, owner=owner, now=now)
-    moves.log(tx, job, change.verb, change.to, change.reason, actor=f"worker:{owner}", now=now, number=number)
-    return Claim(moves.read(tx, job.seq), Token(job.id, attempt, number, epoch))
+    writes.log(tx, job, change.verb, change.to, change.reason, actor=f"worker:{owner}", now=now, number=number)
+    return Claim(writes.read(tx, job.seq), Token(job.id, attempt, number, epoch))
 
 
 def _end(
@@ -186,7 +186,7 @@ def _end(
 ) -> list[Job]:
     job = _find(tx, token.job_id)
     if job is None or (job.attempt, job.number) != (token.attempt, token.number):
-        raise moves.stale(token.job_id, token, job)
+        raise writes.stale(token.job_id, token, job)
     change = decide(job, event, now, luck)
     assert isinstance(change, Change)
     return moves.end(tx, job, change, token, active_ms=active_ms, actor=actor, now=now)
@@ -203,17 +203,17 @@ def _tell(tx: Transaction, job_id: str, event: events.Event, now: int, actor: st
         return [_ask(tx, job, type(event).__name__.lower(), decided, now, actor)]
     moved, *freed = moves.move(tx, job, decided, actor=actor, now=now)
     if decided.verb == "requeue":
-        moves.wait_again(tx, moved, actor=actor, now=now)
-    moved = moves.block_again(tx, moved, actor=actor, now=now)
-    return moves.settle_blocked(tx, moved, actor=actor, now=now) + freed
+        dependants.wait_again(tx, moved, actor=actor, now=now)
+    moved = dependants.block_again(tx, moved, actor=actor, now=now)
+    return dependants.settle_blocked(tx, moved, actor=actor, now=now) + freed
 
 
 def _ask(tx: Transaction, job: Job, verb: str, ask: Ask, now: int, actor: str) -> Job:
     values = {"cancel_asked": ask.cancel, "pause_asked": ask.pause, "now": now}
     touched = tx.run("ask_job", seq=job.seq, attempt=job.attempt, **values)
     assert touched == 1, "the row changed inside our own transaction"
-    moves.log(tx, job, f"ask_{verb}", job.state, ask.reason, actor=actor, now=now)
-    return moves.read(tx, job.seq)
+    writes.log(tx, job, f"ask_{verb}", job.state, ask.reason, actor=actor, now=now)
+    return writes.read(tx, job.seq)
 
 
 def _control(tx: Transaction, verb: Verb, queue: str | None, now: int, actor: str) -> None:
@@ -229,4 +229,4 @@ def _control(tx: Transaction, verb: Verb, queue: str | None, now: int, actor: st
     else:
         tx.run("set_queue_controls", name=queue, paused=paused, stopped=stopped)
     subject = "workspace" if queue is None else f"queue:{queue}"
-    moves.write_line(tx, None, subject, verb, None, None, f"{verb}_requested", actor, now, None)
+    writes.write_line(tx, None, subject, verb, None, None, f"{verb}_requested", actor, now, None)
