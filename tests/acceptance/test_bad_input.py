@@ -74,10 +74,10 @@ LINES: list[tuple[list[str], int, list[str]]] = [
 
 
 @pytest.fixture
-def place(specimen: Path, perenne: Any, tmp_path: Path) -> Callable[[str], str]:
+def place(specimen: Path, specimen_evidence: tuple[str, str], tmp_path: Path) -> Callable[[str], str]:
     """Puts the names of this test's folders and evidence where a line of the table names them."""
     (tmp_path / "FILE").write_text("no folder")
-    mail, picture = (job["evidence_id"] for job in perenne.jobs(specimen))
+    mail, picture = specimen_evidence
 
     def named(word: str) -> str:
         for name, value in (("SPECIMEN", specimen), ("FILE", tmp_path / "FILE"), ("NEW", tmp_path / "NEW")):
