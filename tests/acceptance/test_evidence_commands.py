@@ -168,6 +168,18 @@ def test_a_killed_worker_is_settled_by_the_next(perenne: Any, specimen: Path) ->
     assert (mail["state"], mail["attempt_count"]) == ("COMPLETED", 2)
 
 
+@pytest.mark.parametrize("point", ["import.staged", "import.renamed", "import.written"])
+def test_a_killed_import_leaves_nothing_after_the_next_run(perenne: Any, specimen: Path, point: str) -> None:
+    """What an import left that was killed before its commit is removed when a worker starts."""
+    folder = specimen / "01_Preuves_Originales" / "Emails"
+    before = sorted(folder.iterdir())
+    killed = perenne("import", SAMPLES / "eml", "--workspace", specimen, PERENNE_CRASH_POINT=point)
+    assert killed.code == -9, killed
+    assert sorted(folder.iterdir()) != before
+    perenne("run", "--workspace", specimen)
+    assert sorted(folder.iterdir()) == before
+
+
 def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
     """Each command has help with an example, and the group lists them all."""
     assert main(["evidence", "--help"]) == 0
