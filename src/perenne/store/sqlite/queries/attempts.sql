@@ -34,4 +34,5 @@ select
 from job
 join attempt on attempt.id = job.attempt
 where job.state = 'RUNNING'
+and job.state in ('RUNNING', 'BLOCKED', 'PAUSED_QUOTA')
 order by job.seq

@@ -59,6 +59,7 @@ limit :limit
 select id
 from job
 where state = :state
+and state in ('RUNNING', 'BLOCKED', 'PAUSED_QUOTA')
 order by seq
 
 -- name: active_job
@@ -221,6 +222,7 @@ select job.attempt, job.cancel_asked, job.pause_asked, queue.stopped
 from job
 join queue on queue.name = job.queue
 where job.state = 'RUNNING'
+and job.state in ('RUNNING', 'BLOCKED', 'PAUSED_QUOTA')
 
 -- name: count_states
 -- How many jobs stand in each state.
