@@ -60,6 +60,8 @@ class Engine:
         self._ends = Ends(lambda text: self._log.write("error", text))
         self._bells = wake.Bells(workspace.wake_folder)
         self._actor = f"person:{_user()}"
+        if holding is not None:
+            self._ends.add(lambda job: self._ring())
 
     def submit(
         self,
@@ -213,7 +215,6 @@ class Engine:
                 f"slots: {slots}, the limit is 1 to 1024; give a number in it", field="slots", value=slots
             )
         actor = f"worker:{self._holding.owner.id}"
-        self._ends.add(lambda job: self._ring())
         executor = Executor(self.workspace, self.app, self._ledger, self._ends, self._clock, self._luck, actor)
         parts = (self.workspace, self.app, self._ledger, self._reader, self._owners, self._ends, self._clock)
         return Worker(executor, Recovery(*parts, actor), self._reader, self._holding.owner, slots=slots)
