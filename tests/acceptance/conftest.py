@@ -104,6 +104,13 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.fixture(scope="session")
+def specimen_evidence(templates: Path) -> tuple[str, str]:
+    """The ids of the mail and of the picture of every specimen."""
+    mail, picture = (job["evidence_id"] for job in CommandLine().jobs(templates / "specimen"))
+    return mail, picture
+
+
 @pytest.fixture
 def specimen(templates: Path, tmp_path: Path) -> Path:
     """A specimen workspace with its two jobs, not yet run."""

@@ -23,7 +23,7 @@ from perenne.store.ledger import Ledger
 from perenne.surfaces import faults
 from perenne.surfaces.cli.main import main
 
-USAGE, REFUSED = 2, 3
+FAILED, USAGE, REFUSED = 1, 2, 3
 MAIL_JOB = "82000000-0000-4000-8000-000000000011"
 PICTURE_JOB = "82000000-0000-4000-8000-000000000021"
 NOBODY = "82000000-0000-4000-8000-0000000000ff"
@@ -74,10 +74,10 @@ LINES: list[tuple[list[str], int, list[str]]] = [
 
 
 @pytest.fixture
-def place(specimen: Path, perenne: Any, tmp_path: Path) -> Callable[[str], str]:
+def place(specimen: Path, specimen_evidence: tuple[str, str], tmp_path: Path) -> Callable[[str], str]:
     """Puts the names of this test's folders and evidence where a line of the table names them."""
     (tmp_path / "FILE").write_text("no folder")
-    mail, picture = (job["evidence_id"] for job in perenne.jobs(specimen))
+    mail, picture = specimen_evidence
 
     def named(word: str) -> str:
         for name, value in (("SPECIMEN", specimen), ("FILE", tmp_path / "FILE"), ("NEW", tmp_path / "NEW")):
@@ -245,20 +245,13 @@ def test_a_read_only_folder_is_refused(
     perenne: Any, specimen: Path, namespace: Any, refused: Any, tmp_path: Path, verb: str
 ) -> None:
     """On a read-only mount every command that writes says which file it cannot write."""
-    perenne.done("run", "--workspace", specimen)
     frozen = namespace(f"mount --bind {tmp_path} {tmp_path}; mount -o remount,bind,ro {tmp_path}")
     words = {
         "import": ["import", Path(__file__).parents[2] / "examples/evidence/eml", "--workspace", specimen],
         "create": ["create", "--title", "x", "--workspace", tmp_path / "new"],
         "init-specimen": ["init-specimen", "--workspace", tmp_path / "new"],
     }.get(verb, [verb, "--workspace", specimen])
-
-    def call() -> Any:
-        return perenne(*words, wrap=frozen)
-
-    code = call().code
-    assert code in (1, REFUSED)
-    said = refused(tmp_path, call, code)
+    said = refused(tmp_path, lambda: perenne(*words, wrap=frozen), FAILED)
     assert str(tmp_path) in said
     assert "ead-only" in said
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from perenne.surfaces.cli.main import main
+
 SAMPLES = Path(__file__).parents[2] / "examples" / "evidence"
 MAIL = b"From: a@one.example\r\nTo: b@two.example\r\n\r\nHello.\r\n"
 HEADERLESS = b"From: a@one.example\r\nno line is empty here\r\n"
@@ -166,16 +168,27 @@ def test_a_killed_worker_is_settled_by_the_next(perenne: Any, specimen: Path) ->
     assert (mail["state"], mail["attempt_count"]) == ("COMPLETED", 2)
 
 
-def test_every_command_explains_itself(perenne: Any) -> None:
+@pytest.mark.parametrize("point", ["import.staged", "import.renamed", "import.written"])
+def test_a_killed_import_leaves_nothing_after_the_next_run(perenne: Any, specimen: Path, point: str) -> None:
+    """What an import left that was killed before its commit is removed when a worker starts."""
+    folder = specimen / "01_Preuves_Originales" / "Emails"
+    before = sorted(folder.iterdir())
+    killed = perenne("import", SAMPLES / "eml", "--workspace", specimen, PERENNE_CRASH_POINT=point)
+    assert killed.code == -9, killed
+    assert sorted(folder.iterdir()) != before
+    perenne("run", "--workspace", specimen)
+    assert sorted(folder.iterdir()) == before
+
+
+def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
     """Each command has help with an example, and the group lists them all."""
-    listed = perenne("--help")
-    names = re.findall(r"^  ([a-z-]+)  ", listed.out.partition("Commands:")[2], re.MULTILINE)
+    assert main(["evidence", "--help"]) == 0
+    names = re.findall(r"^  ([a-z-]+)  ", capsys.readouterr().out.partition("Commands:")[2], re.MULTILINE)
     wanted = "init-specimen create import enqueue submit run resume pause stop cancel status export demo"
     assert sorted(names) == sorted(wanted.split())
     for name in names:
-        shown = perenne(name, "--help")
-        assert shown.code == 0
-        assert f"Example: perenne evidence {name}" in shown.out, name
+        assert main(["evidence", name, "--help"]) == 0
+        assert f"Example: perenne evidence {name}" in capsys.readouterr().out, name
 
 
 def test_help_and_version_need_no_application() -> None:

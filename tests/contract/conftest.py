@@ -7,7 +7,7 @@ connection that the ledger does not know.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,7 +19,8 @@ from perenne.core.job import Job, Receipt, Submission, Token
 from perenne.core.publication import Published
 from perenne.core.retry import Backoff
 from perenne.core.states import JobState
-from perenne.store.driver import Driver
+from perenne.store import intake
+from perenne.store.driver import Driver, Transaction
 from perenne.store.ledger import Claim, Lane, Ledger
 from perenne.store.notices import Notices
 from perenne.store.owners import Owner, Owners
@@ -39,7 +40,9 @@ class House(Protocol):
 
     def open(self) -> Driver: ...
     def tables(self) -> Tables: ...
+    def raise_epoch(self) -> None: ...
     def plan(self, query: str, **values: object) -> list[str]: ...
+    def steps(self, work: Callable[[], Any]) -> int: ...
 
 
 class SQLiteHouse:
@@ -50,7 +53,19 @@ class SQLiteHouse:
         sqlite_driver.create(self.path, workspace=WORKSPACE, now=START)
 
     def open(self) -> Driver:
-        return sqlite_driver.SQLiteDriver(self.path, workspace=WORKSPACE)
+        self._opened = sqlite_driver.SQLiteDriver(self.path, workspace=WORKSPACE)
+        return self._opened
+
+    def steps(self, work: Callable[[], Any]) -> int:
+        """How many instructions the database carries out for one piece of work of the driver opened last."""
+        counted = itertools.count()
+        connection = self._opened._connection
+        connection.set_progress_handler(lambda: next(counted) < 0, 1)
+        try:
+            work()
+        finally:
+            connection.set_progress_handler(None)
+        return next(counted)
 
     def tables(self) -> Tables:
         """Every row of every table."""
@@ -60,6 +75,14 @@ class SQLiteHouse:
             return {name: sorted(reader.execute(f"select * from {name}"), key=repr) for name in names}
         finally:
             reader.close()
+
+    def raise_epoch(self) -> None:
+        """As a restore does."""
+        beside = sqlite.open(self.path, mode="write", busy_s=5)
+        try:
+            beside.execute("update store set epoch = epoch + 1")
+        finally:
+            beside.close()
 
     def plan(self, query: str, **values: object) -> list[str]:
         """The steps by which a named query is answered."""
@@ -101,6 +124,14 @@ class Room:
 
     def submit(self, **fields: Any) -> Receipt:
         return self.ledger.submit(self.wanted(**fields), now=self.now, actor="person:test")
+
+    def submit_many(self, wanted: Sequence[Submission]) -> list[str]:
+        """The ids of many new jobs, in one transaction."""
+
+        def work(tx: Transaction) -> list[str]:
+            return [intake.find_or_insert(tx, one, self.now, "person:test").job_id for one in wanted]
+
+        return self.driver.write(work)
 
     def claim(self, *lanes: Lane) -> Claim | None:
         return self.ledger.claim(lanes or (LANE,), owner=OWNER, attempt=self.id(), now=self.now)
@@ -190,15 +221,15 @@ _WAYS: dict[JobState, Any] = {
 }
 
 
-@pytest.fixture(params=HOUSES)
-def house(request: pytest.FixtureRequest, tmp_path: Path) -> House:
-    """An empty ledger on each driver."""
-    return HOUSES[request.param](tmp_path)
+@pytest.fixture(scope="session", params=HOUSES)
+def make_room(request: pytest.FixtureRequest) -> Callable[[Path], Room]:
+    """`make_room(folder)`: an open new ledger on each driver, with the queue `default` and a worker that has joined."""
+    return lambda folder: Room(HOUSES[request.param](folder))
 
 
 @pytest.fixture
-def room(house: House) -> Iterator[Room]:
-    """An open ledger with the queue `default` and one worker that has joined."""
-    room = Room(house)
+def room(make_room: Callable[[Path], Room], tmp_path: Path) -> Iterator[Room]:
+    """A room of the test's own."""
+    room = make_room(tmp_path)
     yield room
     room.driver.close()

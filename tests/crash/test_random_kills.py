@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from harness.plan import planned
+from harness.sample_trial import SampleTrial
 from harness.storm import PER_KILL, Storm, replayable
-from harness.trial import Trial
 
 pytestmark = pytest.mark.crash
 
@@ -19,7 +19,7 @@ STORMS, KILLS = 4, 25
 def test_random_kills(number: int, seed: int, tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
     """Worker, submitter and whoever steers are killed at random; the oracles are asked after each kill and at rest."""
     with replayable(seed, f"'tests/crash/test_random_kills.py::test_random_kills[{number}]'"):
-        trial = Trial(tmp_path, planned(seed + number, KILLS * PER_KILL))
+        trial = SampleTrial(tmp_path, planned(seed + number, KILLS * PER_KILL))
         tally = Storm(trial, seed + number).rage(KILLS)
     record_property("seed", seed + number)
     record_property("kills", tally.kills)

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from perenne.core import limits
 from perenne.core.job import Job, Token
 from perenne.core.publication import Publication
 from perenne.crashpoints import crash_point
-from perenne.errors import InvalidInput, StaleToken, Unwound
+from perenne.errors import DiskLow, InvalidInput, StaleToken, StorageError, Unwound
 from perenne.files import atomic
 from perenne.files.workspace import Workspace
 from perenne.runtime.clock import Clock
@@ -89,15 +90,18 @@ class Context:
         """Show how far the work is; for people, never used to resume. Kept at most ten times a second.
 
         Raises: InvalidInput: done is below its last value or above the total. StaleToken: the right is lost.
+        Guarantees: a store that is busy or full delays what is shown and fails nobody.
         """
         total = self._total if total is None else total
+        if not all(_is_count(number) for number in (done, total)):
+            raise InvalidInput(f"progress: done {done!r} of {total!r}; give whole numbers from 0", field="done")
         if done < self._done or (total is not None and done > total):
             raise InvalidInput(
                 f"progress: done {done} of {total}, it was {self._done}; it may only grow, up to the total",
                 field="done",
             )
         self._done, self._total = done, total
-        self._unkept = (done, total, message)
+        self._unkept = (done, total, None if message is None else limits.clip(message))
         if self._clock.monotonic() - self._kept_at >= PROGRESS_EVERY_S:
             self.keep_progress()
 
@@ -106,8 +110,12 @@ class Context:
         if self._unkept is None:
             return
         done, total, message = self._unkept
-        self._unkept, self._kept_at = None, self._clock.monotonic()
-        self._ledger.progress(self._token, done, total, message, now=self._clock.now())
+        self._kept_at = self._clock.monotonic()
+        try:
+            self._ledger.progress(self._token, done, total, message, now=self._clock.now())
+            self._unkept = None
+        except (StorageError, DiskLow) as error:
+            self._log.write("warning", "progress_not_kept", error=str(error))
 
     def may_publish(self) -> None:
         """Ask the ledger whether this attempt still holds its right, and whether it should end instead.
@@ -139,3 +147,7 @@ class Context:
     def log(self, message: str, *, level: str = "info", **fields: Any) -> None:
         """One line in the job's log, at most 1 MiB an attempt."""
         self._log.write(level, message, **fields)
+
+
+def _is_count(number: int | None) -> bool:
+    return number is None or (type(number) is int and 0 <= number < 1 << 63)

@@ -49,6 +49,8 @@ class Engine:
         self._ends = Ends(lambda text: self._log.write("error", text))
         self._bells = wake.Bells(workspace.wake_folder)
         self._actor = f"person:{_user()}"
+        if holding is not None:
+            self._ends.add(lambda job: self._ring())
 
     def request(self, kind: Kind | str, input: object, **wishes: Any) -> Submission:
         """A job to be submitted, with its id and every id it will ever publish under; nothing is stored yet.
@@ -208,7 +210,6 @@ class Engine:
             raise InvalidInput(
                 f"slots: {slots}, the limit is 1 to 1024; give a number in it", field="slots", value=slots
             )
-        self._ends.add(lambda job: self._ring())
         owner = self._holding.owner
         executor = Executor(self.workspace, self.app, self._ledger, self._clock)
         parts = (self.workspace, self.app, self._ledger, self._reader, self._owners, self._ends, self._clock)

@@ -24,14 +24,16 @@ class JobLog:
         self._workspace, self._name, self._number, self._clock = workspace, name, number, clock
         self._left_bytes = ATTEMPT_BYTES
         self._lock = threading.Lock()
+        self.dropped = 0
         self.failed: str | None = None
 
     def write(self, level: str, message: str, **fields: Any) -> None:
         """One line: level, message and fields that JSON can hold (others as their repr)."""
-        line = {"at": self._clock.now(), "attempt": self._number, "level": level, "message": message, **fields}
-        encoded = msgspec.json.encode(line, enc_hook=repr) + b"\n"
+        head = {"at": self._clock.now(), "attempt": self._number}
+        encoded = _encode(head, {"level": level, "message": message, **fields})
         with self._lock:
             if len(encoded) > self._left_bytes:
+                self.dropped += 1
                 return
             self._left_bytes -= len(encoded)
             self._append(encoded)
@@ -47,3 +49,18 @@ class JobLog:
         except OSError as error:
             # A full disk must not cost the job; the first reason is kept for whoever asks.
             self.failed = self.failed or f"{path}: {error.strerror}"
+
+
+def _encode(head: dict[str, Any], said: dict[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(head | said, enc_hook=repr) + b"\n"
+    except Exception:
+        # Half a character, a number too large, a value whose repr fails: each value by itself, as ASCII shows it.
+        return msgspec.json.encode(head | {_shown(name): _shown(value) for name, value in said.items()}) + b"\n"
+
+
+def _shown(value: object) -> str:
+    try:
+        return (value if isinstance(value, str) else repr(value)).encode("ascii", "backslashreplace").decode()
+    except Exception as error:
+        return f"{type(value).__name__} that cannot be shown: {type(error).__name__}"

@@ -15,7 +15,7 @@ from perenne.core.decide import Change, decide
 from perenne.core.job import Job, Token
 from perenne.core.publication import Published
 from perenne.errors import InvalidInput, StoreExists
-from perenne.store import disagreements, moves, records, rows
+from perenne.store import disagreements, moves, records, rows, writes
 from perenne.store.driver import Transaction
 
 _FINDING = "it was running when it was exported, so nobody could look what it had published"
@@ -150,7 +150,7 @@ class Adoption:
             raise InvalidInput(f"its facts contradict each other: {finding}")
         interrupted = self._settle_running(self._header.epoch + 1)
         adopted = Adopted(self._header.workspace, self._header.epoch, self._footer.counts, interrupted)
-        moves.write_line(
+        writes.write_line(
             self._tx,
             None,
             "workspace",

@@ -12,7 +12,7 @@ import msgspec
 from perenne.core import events
 from perenne.core.decide import Change, decide
 from perenne.core.job import Job, Token
-from perenne.store import moves, rows
+from perenne.store import rows, writes
 from perenne.store.driver import Transaction
 
 RIPEN_AT_MOST = 256
@@ -71,5 +71,5 @@ def _start(tx: Transaction, job: Job, owner: str, attempt: str, epoch: int, now:
     assert row is not None, "the row changed inside our own transaction"
     running = rows.job(row)
     tx.run("insert_attempt", id=attempt, job=job.seq, number=running.number, epoch=epoch, owner=owner, now=now)
-    moves.log(tx, job, change.verb, change.to, change.reason, actor=f"worker:{owner}", now=now, number=running.number)
+    writes.log(tx, job, change.verb, change.to, change.reason, actor=f"worker:{owner}", now=now, number=running.number)
     return Claim(running, Token(job.id, attempt, running.number, epoch))

@@ -17,7 +17,7 @@ from perenne.core.job import Job, Receipt, Submission
 from perenne.core.kind import check_attempts
 from perenne.core.states import JobState
 from perenne.errors import DependencyCycle, DuplicateJob, EngineError, InvalidInput, JobNotFound
-from perenne.store import moves, rows
+from perenne.store import dependants, moves, rows
 from perenne.store.driver import Transaction
 
 
@@ -119,7 +119,7 @@ def _wait(tx: Transaction, wanted: Submission, places: list[tuple[int, str]], no
     job = rows.job(row)
     for place, _ in places:
         tx.run("insert_dependency", job=job.seq, needs=place)
-    settled = moves.settle_blocked(tx, job, actor=actor, now=now)[0]
+    settled = dependants.settle_blocked(tx, job, actor=actor, now=now)[0]
     return Receipt(wanted.id, settled.state, reused=False)
 
 

@@ -21,7 +21,7 @@ from perenne.core.identity import is_uuid
 from perenne.core.job import Job, Receipt, Submission, Token
 from perenne.crashpoints import crash_point
 from perenne.errors import EngineError, InvalidInput, StaleToken
-from perenne.store import claims, intake, moves, proof, rows
+from perenne.store import claims, dependants, intake, moves, proof, rows, writes
 from perenne.store.claims import Claim as Claim
 from perenne.store.claims import Lane as Lane
 from perenne.store.driver import Driver, Growth, Transaction
@@ -188,7 +188,7 @@ class Ledger:
         def work(tx: Transaction) -> tuple[bool, bool]:
             row = tx.one("token_holds", **msgspec.structs.asdict(token))
             if row is None:
-                raise moves.stale(token.job_id, token, _find(tx, token.job_id))
+                raise writes.stale(token.job_id, token, _find(tx, token.job_id))
             return bool(row[0]), bool(row[1])
 
         return self._driver.read(work)
@@ -202,7 +202,7 @@ class Ledger:
         def work(tx: Transaction) -> None:
             values = {"done": done, "total": total, "message": message, "now": now}
             if not tx.run("set_progress", **values, **msgspec.structs.asdict(token)):
-                raise moves.stale(token.job_id, token, _find(tx, token.job_id))
+                raise writes.stale(token.job_id, token, _find(tx, token.job_id))
 
         self._write("progress", work)
 
@@ -241,7 +241,7 @@ def _end(
 ) -> list[Job]:
     job = _find(tx, token.job_id)
     if job is None or (job.attempt, job.number) != (token.attempt, token.number):
-        raise moves.stale(token.job_id, token, job)
+        raise writes.stale(token.job_id, token, job)
     change = decide(job, event, now, luck)
     assert isinstance(change, Change)
     return moves.end(tx, job, change, token, active_ms=active_ms, actor=actor, now=now)
@@ -258,17 +258,17 @@ def _tell(tx: Transaction, job_id: str, event: events.Event, now: int, actor: st
         return [_ask(tx, job, type(event).__name__.lower(), decided, now, actor)]
     moved, *freed = moves.move(tx, job, decided, actor=actor, now=now)
     if decided.verb == "requeue":
-        moves.wait_again(tx, moved, actor=actor, now=now)
-    moved = moves.block_again(tx, moved, actor=actor, now=now)
-    return moves.settle_blocked(tx, moved, actor=actor, now=now) + freed
+        dependants.wait_again(tx, moved, actor=actor, now=now)
+    moved = dependants.block_again(tx, moved, actor=actor, now=now)
+    return dependants.settle_blocked(tx, moved, actor=actor, now=now) + freed
 
 
 def _ask(tx: Transaction, job: Job, verb: str, ask: Ask, now: int, actor: str) -> Job:
     values = {"cancel_asked": ask.cancel, "pause_asked": ask.pause, "now": now}
     touched = tx.run("ask_job", seq=job.seq, attempt=job.attempt, **values)
     assert touched == 1, "the row changed inside our own transaction"
-    moves.log(tx, job, f"ask_{verb}", job.state, ask.reason, actor=actor, now=now)
-    return moves.read(tx, job.seq)
+    writes.log(tx, job, f"ask_{verb}", job.state, ask.reason, actor=actor, now=now)
+    return writes.read(tx, job.seq)
 
 
 def _control(tx: Transaction, verb: Verb, queue: str | None, now: int, actor: str) -> None:
@@ -284,4 +284,4 @@ def _control(tx: Transaction, verb: Verb, queue: str | None, now: int, actor: st
     else:
         tx.run("set_queue_controls", name=queue, paused=paused, stopped=stopped)
     subject = "workspace" if queue is None else f"queue:{queue}"
-    moves.write_line(tx, None, subject, verb, None, None, f"{verb}_requested", actor, now, None)
+    writes.write_line(tx, None, subject, verb, None, None, f"{verb}_requested", actor, now, None)

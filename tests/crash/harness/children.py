@@ -24,6 +24,11 @@ RESTING = frozenset(["COMPLETED", "FAILED", "CANCELLED", "DEAD", "RECOVERY_REQUI
 def create(root: Path) -> None:
     """A specimen workspace with one durable listener."""
     perenne.create(root, APP, name="crash trial", specimen=True)
+    listen(root)
+
+
+def listen(root: Path) -> None:
+    """Ask for a durable notice of every end."""
     with perenne.open(root, APP) as engine:
         engine.listen(LISTENER)
 

@@ -1,23 +1,19 @@
-"""The questions asked of what a crash left, from outside: rows, files, journals; the engine is not asked.
+"""The questions asked of every ledger that a crash left, from outside: its rows, its folder; the engine is not asked.
 
-`ask_always` holds at every instant, whatever is alive; `ask_at_rest` once every job had its time to end.
+`ask_ledger` holds at every instant, whatever is alive; the others once every job had its time to end. What an
+application published is asked in `sample_oracles` and `evidence_oracles`.
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 
-from harness import stores
 from harness.journal import Journal
 from harness.ledger_file import Row, Rows
 from harness.moves import ENDINGS, FINAL, MOVES
-from harness.plan import Request
-from harness.sample_app import PUBLISHING
 
 
 class Violation(AssertionError):
@@ -29,12 +25,8 @@ def require(holds: object, promise: str, *where: object) -> None:
         raise Violation(": ".join([promise, *map(str, where)]))
 
 
-# At every instant
-
-
-def ask_always(rows: Rows, requests: Iterable[Request], accepted: Journal) -> None:
+def ask_ledger(rows: Rows) -> None:
     """What no crash may break even for a moment."""
-    accepted_is_found(rows, requests, accepted)
     counters_are_exact(rows)
     for job in rows.job:
         lines = rows.of("history", job)
@@ -44,20 +36,6 @@ def ask_always(rows: Rows, requests: Iterable[Request], accepted: Journal) -> No
         dependencies_agree(rows, job)
     holds_stop_claims(rows)
     require(len({row["id"] for row in rows.attempt}) == len(rows.attempt), "an attempt id is used once")
-
-
-def accepted_is_found(rows: Rows, requests: Iterable[Request], accepted: Journal) -> None:
-    """O1: every receipt has its job, exactly as it was asked for; and nothing is there that nobody asked for."""
-    asked = {request.job_id: request for request in requests}
-    found = {job["id"]: job for job in rows.job}
-    for line in accepted.read():
-        require(line["job"] in found, "a job with a durable receipt is never lost", line)
-    for id, job in found.items():
-        require(id in asked, "a job that nobody submitted", id)
-        request = asked[id]
-        expected = (request.kind, request.key, request.priority, request.task.number)
-        kept = (job["kind"], job["key"], job["priority"], json.loads(job["input"])["number"])
-        require(kept == expected, "a job is kept as it was asked for", kept, expected)
 
 
 def counters_are_exact(rows: Rows) -> None:
@@ -159,67 +137,6 @@ def holds_stop_claims(rows: Rows) -> None:
             require(not closed, "no claim while its lane is paused", dict(line), closed)
 
 
-# At rest
-
-
-def every_job_ended(rows: Rows, requests: Iterable[Request]) -> None:
-    """O9: after the faults stopped, everything that was asked for came to an end."""
-    states = {job["id"]: (job["state"], job["reason"], job["diagnostic"]) for job in rows.job}
-    for request in requests:
-        require(request.job_id in states, "everything planned was submitted in the end", request)
-        require(states[request.job_id][0] in FINAL, "every job ends", request, states[request.job_id])
-
-
-def published_once(rows: Rows, root: Path) -> None:
-    """O4, P3: a completed job of a publishing kind has exactly one result, with its content; any other job has none."""
-    units = Counter(unit.job for unit in stores.published(root))
-    contents = {unit.id: unit for unit in stores.published(root)}
-    for job in rows.job:
-        promised = job["kind"] in PUBLISHING and job["state"] == "COMPLETED"
-        require(units.pop(job["id"], 0) == promised, "published exactly once, and only if completed", _short(job))
-        if promised:
-            unit = contents.get(json.loads(job["publications"])["unit"])
-            require(unit is not None and unit.job == job["id"], "published under the id fixed at submit", _short(job))
-            _content_is_right(job, unit.content if unit else "")
-        elif job["state"] == "COMPLETED":
-            expected = {"doubled": 2 * json.loads(job["input"])["number"]}
-            require(json.loads(job["result"]) == expected, "the result is kept", _short(job), job["result"])
-    require(not units, "a result of no job", units)
-
-
-def _content_is_right(job: Row, content: str) -> None:
-    number, found = json.loads(job["input"])["number"], json.loads(content)
-    kept = (found["number"], found["text"])
-    require(kept == (number, f"result {number}"), "the published content is right", _short(job), kept)
-    require(json.loads(job["result"]) == {"published": found["id"]}, "the result names it", _short(job), job["result"])
-
-
-def executed_once(rows: Rows, executed: Journal) -> None:
-    """Each attempt was called at most once, under a row of its own, never after its result stood already."""
-    numbers = {job["id"]: {attempt["number"] for attempt in rows.of("attempt", job)} for job in rows.job}
-    begun: set[tuple[str, int]] = set()
-    for line in executed.read():
-        place = (line["job"], line["attempt"])
-        require(line["attempt"] in numbers[line["job"]], "an attempt is counted before it runs", line)
-        if line["what"] == "begin":
-            require(place not in begun, "an attempt is called once", line)
-            require(not line["already"], "what is published is not run again", line)
-            begun.add(place)
-        else:
-            require(line["attempt"] == max(numbers[line["job"]]), "no new attempt once it is published", line)
-
-
-def steering_is_kept(rows: Rows, steered: Journal) -> None:
-    """A cancel that was granted ends the job, unless its publication had become a fact."""
-    jobs = {job["id"]: job for job in rows.job}
-    for line in steered.read():
-        if line["verb"] == "cancel":
-            job = jobs[line["job"]]
-            allowed = {"CANCELLED", "COMPLETED"} if job["kind"] in PUBLISHING else {"CANCELLED"}
-            require(job["state"] in allowed, "a cancel that was granted stands", line, _short(job))
-            require(line["state"] != "CANCELLED" or job["state"] == "CANCELLED", "a cancelled job stays", _short(job))
-
-
 def ends_are_told(rows: Rows, told: Journal, delivered: Journal) -> None:
     """E-S4: in process at most once an end; durably exactly once an end, under an id of its own."""
     ends = Counter((_id(rows, line), line["to_state"]) for line in rows.history if _ends(line))
@@ -239,10 +156,8 @@ def _id(rows: Rows, line: Row) -> str:
     return str(rows.jobs()[line["job"]]["id"])
 
 
-def nothing_is_left(rows: Rows, root: Path) -> None:
+def nothing_is_left(rows: Rows, root: Path, own: Path) -> None:
     """O11: no stage file, pipe, lock holder or unfinished owner; attempts leave no private folder."""
-    require(not stores.leftovers(root), "no leftover of a publication", stores.leftovers(root))
-    own = root / ".perenne"
     for name in ("wake", "stage"):
         left = sorted(os.listdir(own / name))
         require(not left, f"nothing is left in {name}", left)
@@ -261,7 +176,3 @@ def _is_free(lock: Path) -> bool:
     finally:
         os.close(descriptor)
     return True
-
-
-def _short(job: Row) -> dict[str, object]:
-    return {name: job[name] for name in ("id", "kind", "state", "reason", "number", "diagnostic")}

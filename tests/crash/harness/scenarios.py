@@ -1,52 +1,57 @@
 """Which process dies at which point, and what was there before it: one scenario for each protocol of the engine.
 
-A scenario is driven with the sample application; those of Evidence's own protocols live in `evidence_trial`.
+These are driven with the sample application; those of Evidence's own protocols are in `evidence_scenarios`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
 
-from harness import children, oracles
+from harness.plan import one_of_each
 from harness.processes import Victim
-from harness.trial import Trial
+from harness.sample_trial import SampleTrial
+from harness.trial import Plant, Trial
+
+AnyTrial = TypeVar("AnyTrial", bound=Trial)
 
 
-class Scenario(NamedTuple):
-    """What stands before, and the process that shall die at a point."""
+class Scenario(NamedTuple, Generic[AnyTrial]):
+    """Where it happens, what stands before, and the process that shall die at a point."""
 
     name: str
-    prepare: Callable[[Trial], object]
-    doomed: Callable[[Trial, str], Victim]
+    make: Callable[[Path, Plant], AnyTrial]
+    prepare: Callable[[AnyTrial], object]
+    doomed: Callable[[AnyTrial, str], Victim]
 
 
-def _after_a_death(point: str, slots: int) -> Callable[[Trial], None]:
+def _sample(folder: Path, plant: Plant) -> SampleTrial:
+    return SampleTrial(folder, one_of_each(), plant)
+
+
+def _after_a_death(point: str, slots: int) -> Callable[[SampleTrial], None]:
     """All is submitted, and a first worker died at this point."""
 
-    def prepare(trial: Trial) -> None:
+    def prepare(trial: SampleTrial) -> None:
         trial.submit_all()
-        worker = trial.worker(point, slots=slots)
-        worker.end()
-        oracles.require(worker.was_killed, f"the worker before the recovery dies at {point}", trial.said())
+        trial.kill(trial.worker(point, slots=slots), point)
 
     return prepare
 
 
-def _listen(trial: Trial, point: str) -> Victim:
-    return trial.start("listener", lambda: children.deliver(trial.root, trial.delivered), point)
+SUBMITTING = Scenario("submitting", _sample, lambda trial: None, SampleTrial.submitter)
+STEERING = Scenario("steering", _sample, SampleTrial.submit_all, lambda trial, point: trial.steerer(7, point))
+WORKING = Scenario("working", _sample, SampleTrial.submit_all, SampleTrial.worker)
+LISTENING = Scenario("listening", _sample, SampleTrial.work_off, SampleTrial.listener)
+REGISTERING = Scenario("registering", _sample, lambda trial: None, SampleTrial.registrar)
+RECOVERING_A_STAGE = Scenario("recovering a stage", _sample, _after_a_death("publish.staged", 1), SampleTrial.worker)
+RECOVERING_A_CROWD = Scenario("recovering a crowd", _sample, _after_a_death("run.tool_spawned", 4), SampleTrial.worker)
+RECOVERING_A_RESULT = Scenario(
+    "recovering a result", _sample, _after_a_death("acknowledge.begun", 1), SampleTrial.worker
+)
 
-
-SUBMITTING = Scenario("submitting", lambda trial: None, Trial.submitter)
-STEERING = Scenario("steering", Trial.submit_all, lambda trial, point: trial.steerer(7, point))
-WORKING = Scenario("working", Trial.submit_all, Trial.worker)
-RECOVERING_A_STAGE = Scenario("recovering a stage file", _after_a_death("publish.staged", 1), Trial.worker)
-RECOVERING_A_CROWD = Scenario("recovering four attempts", _after_a_death("run.tool_spawned", 4), Trial.worker)
-RECOVERING_A_RESULT = Scenario("recovering a result", _after_a_death("acknowledge.begun", 1), Trial.worker)
-RECOVERING = (RECOVERING_A_STAGE, RECOVERING_A_CROWD, RECOVERING_A_RESULT)
-LISTENING = Scenario("listening", Trial.work_off, _listen)
-
-_BY_PROTOCOL = {
+BY_PROTOCOL: dict[str, tuple[Scenario[SampleTrial], ...]] = {
     "submit": (SUBMITTING,),
     "control": (STEERING,),
     "wake": (WORKING, RECOVERING_A_CROWD),
@@ -56,22 +61,11 @@ _BY_PROTOCOL = {
     "progress": (WORKING,),
     "publish": (WORKING,),
     "acknowledge": (WORKING,),
-    "recover": RECOVERING,
+    "notice": (LISTENING, REGISTERING),
+    "recover": (RECOVERING_A_STAGE, RECOVERING_A_CROWD, RECOVERING_A_RESULT),
 }
-_BY_POINT = {"notice.acknowledged": (LISTENING,)}
-OF_EVIDENCE = frozenset(
-    {
-        "create.catalogue_made",
-        "publish.folder_made",
-        "publish.leftover_removed",
-        "publish.rolled_back",
-        "publish.undone",
-    }
-)
 
 
-def of_point(point: str) -> tuple[Scenario, ...]:
-    """The scenarios of the sample application that visit this point; none when another test must visit it."""
-    if point in OF_EVIDENCE:
-        return ()
-    return _BY_POINT.get(point) or _BY_PROTOCOL.get(point.partition(".")[0], ())
+def of_point(point: str) -> tuple[Scenario[SampleTrial], ...]:
+    """The scenarios of the sample application in which this point may be passed."""
+    return BY_PROTOCOL.get(point.partition(".")[0], ())

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from harness import children, oracles
+from harness import oracles
 from harness.processes import Victim
-from harness.trial import Trial
+from harness.sample_trial import SampleTrial
 
 PER_KILL = 8
 _WORKER_S, _OTHERS_S = 0.12, 0.015
@@ -32,7 +32,7 @@ class Tally:
 class Storm:
     """Kills in one trial."""
 
-    def __init__(self, trial: Trial, seed: int) -> None:
+    def __init__(self, trial: SampleTrial, seed: int) -> None:
         self.trial = trial
         self.luck = random.Random(seed)
         self.tally = Tally()
@@ -53,7 +53,10 @@ class Storm:
     def _kill_one(self) -> None:
         self._worker = self._worker or self.trial.worker(slots=4, stay=True)
         self._asked_for += PER_KILL
-        others = {"submitter": self._submitter(), "steerer": self.trial.steerer(self.luck.getrandbits(32))}
+        others = {
+            "submitter": self.trial.submitter(upto=self._asked_for),
+            "steerer": self.trial.steerer(self.luck.getrandbits(32)),
+        }
         role = self.luck.choices(("worker", "submitter", "steerer"), (6, 2, 2))[0]
         victim = others.get(role, self._worker)
         victim.is_over(within_s=self.luck.uniform(0, _WORKER_S if role == "worker" else _OTHERS_S))
@@ -66,10 +69,6 @@ class Storm:
         for name, other in others.items():
             code = other.end()
             oracles.require(code == 0 or other is victim, f"the {name} ends well", code, self.trial.said())
-
-    def _submitter(self) -> Victim:
-        requests = self.trial.requests[: self._asked_for]
-        return self.trial.start("submitter", lambda: children.submit(self.trial.root, requests, self.trial.accepted))
 
 
 @contextmanager

@@ -44,20 +44,14 @@ def analyse_picture(context: Context, given: PictureInput) -> None:
     from perenne.apps.evidence import originals
     from perenne.apps.evidence.images import artefact, exiftool
 
-    picture = originals.find(context.workspace, given.evidence_id)
+    relative_path = originals.find(context.workspace, given.evidence_id).relative_path
+    source, stage = _source(given), context.stage
     try:
-        reading = exiftool.read(
-            context.workspace,
-            picture.relative_path,
-            _source(given),
-            probed(),
-            stage=context.stage,
-            stop=context.stop,
-        )
-    except errors.ToolMissing:
-        _available.clear()  # it went away meanwhile: the next attempt asks again and says how to install it
+        reading = exiftool.read(context.workspace, relative_path, source, probed(), stage=stage, stop=context.stop)
+        context.publish(partial(_publish, build=partial(artefact.build, reading=reading)))
+    except errors.ToolError:
+        _available.clear()  # it may be gone, or another version by now: the next attempt asks again
         raise
-    context.publish(partial(_publish, build=partial(artefact.build, reading=reading)))
 
 
 def submit(engine: Engine, request: Request) -> bool:

@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import click
 
-from perenne.apps.evidence.commands.asking import enqueue, submit
-from perenne.apps.evidence.commands.demo import demo
-from perenne.apps.evidence.commands.looking import export, status
-from perenne.apps.evidence.commands.making import create, import_, init_specimen
-from perenne.apps.evidence.commands.steering import cancel, pause, resume, stop
-from perenne.apps.evidence.commands.working import run
+# In the order in which one meets them; the file of a command is loaded when it is called.
+_FILES = {
+    "demo": "demo",
+    "init-specimen": "making",
+    "create": "making",
+    "import": "making",
+    "enqueue": "asking",
+    "submit": "asking",
+    "run": "working",
+    "status": "looking",
+    "export": "looking",
+    "pause": "steering",
+    "resume": "steering",
+    "stop": "steering",
+    "cancel": "steering",
+}
 
-_COMMANDS = (demo, init_specimen, create, import_, enqueue, submit, run, status, export, pause, resume, stop, cancel)
 
-
-class _InOrder(click.Group):
-    """Lists its commands in the order in which one meets them."""
-
+class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+        return list(_FILES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _FILES:
+            return None
+        file = import_module(f"{__name__}.{_FILES[cmd_name]}")
+        command: click.Command = next(
+            one for one in vars(file).values() if isinstance(one, click.Command) and one.name == cmd_name
+        )
+        return command
 
 
-@click.group(cls=_InOrder)
+@click.group(cls=_Commands)
 def group() -> None:
     """Mail and picture forensics: every file analysed once, every finding traceable to its bytes.
 
     An investigation is one folder. Nothing is sent anywhere.
     """
-
-
-for _command in _COMMANDS:
-    group.add_command(_command)

@@ -32,10 +32,7 @@ def enqueue(workspace: Path) -> None:
     """
     with opening.opened(workspace, "write") as engine:
         wanted = wanted_requests(engine)
-        try:
-            _submit_all(engine, wanted)
-        finally:
-            Exporter(engine)()
+        _submit_all(engine, wanted)
     click.echo(f"{screen().count(len(wanted), 'job')} enqueued" if wanted else "nothing to enqueue")
 
 
@@ -79,10 +76,15 @@ def _of_specimen(found: Sequence[rows.Evidence]) -> list[Request]:
 
 
 def _submit_all(engine: Engine, wanted: Sequence[Request]) -> None:
-    for done, request in enumerate(wanted):
-        try:
+    done = 0
+    try:
+        for request in wanted:
             jobs.submit(engine, request)
-        except QueueFull as error:
-            outside = screen().count(len(wanted) - done, "piece of evidence waits", "pieces of evidence wait")
-            raise QueueFull(f"{screen().count(done, 'job')} enqueued, {outside} outside: {error}") from error
-        click.echo(f"{request.job_id}  {WORDS[request.capability]:<12}  evidence {request.evidence_id}")
+            done += 1
+            click.echo(f"{request.job_id}  {WORDS[request.capability]:<12}  evidence {request.evidence_id}")
+    except QueueFull as error:
+        outside = screen().count(len(wanted) - done, "piece of evidence waits", "pieces of evidence wait")
+        raise QueueFull(f"{screen().count(done, 'job')} enqueued, {outside} outside: {error}") from error
+    finally:
+        if done:
+            Exporter(engine)()

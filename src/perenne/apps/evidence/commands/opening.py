@@ -25,6 +25,7 @@ from perenne.errors import InvalidInput, StoreForeign
 from perenne.files import atomic
 
 SPECIMEN_TITLE = "SPECIMEN"
+_SPECIMEN_FILES = {"specimen.eml": specimen_mail, "specimen.png": specimen_picture}
 
 
 class Between(click.IntRange):
@@ -104,10 +105,7 @@ def create_specimen(root: Path) -> str:
     Raises, Guarantees: as `create`.
     """
     with _made(root, SPECIMEN_TITLE, specimen=True, queue_limit=128) as id:
-        inputs = [
-            _written(root, "specimen.eml", specimen_mail()),
-            _written(root, "specimen.png", specimen_picture()),
-        ]
+        inputs = [root / places.SPECIMEN_INPUT / name for name in _SPECIMEN_FILES]
         originals.import_files(root, inputs, imported_at=SPECIMEN_REQUESTED_AT)
         return id
 
@@ -121,6 +119,8 @@ def _made(root: Path, title: str, *, specimen: bool, queue_limit: int) -> Iterat
     bounded = replace(app, queues=dict.fromkeys(app.queues, queue_limit))
     id = perenne.create(root, bounded, name=title, specimen=specimen).id
     try:
+        if specimen:
+            _write_inputs(root)  # before the manifest: what a crash leaves of them then belongs to no workspace
         investigation.create(root, title=title, specimen=specimen, investigation_id=id)
         yield id
     except BaseException:
@@ -148,10 +148,10 @@ def _refuse_no_folder(root: Path) -> None:
         )
 
 
-def _written(root: Path, name: str, content: bytes) -> Path:
-    path = root / places.SPECIMEN_INPUT / name
-    atomic.write(path, content, protocol="create")
-    return path
+def _write_inputs(root: Path) -> None:
+    folder = places.make_folder_below(root, places.SPECIMEN_INPUT, "create.folder_made")
+    for name, content_of in _SPECIMEN_FILES.items():
+        atomic.write(folder / name, content_of(), protocol="create")
 
 
 def _remove(root: Path, stood: bool) -> None:

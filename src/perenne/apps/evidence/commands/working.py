@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from perenne import Engine, Job, JobState
+from perenne.apps.evidence import originals
 from perenne.apps.evidence.commands import opening
 from perenne.apps.evidence.commands.exporting import Exporter, all_jobs
 from perenne.apps.evidence.commands.names import WORDS, FileNames
@@ -25,7 +26,7 @@ _ENDED = (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED, JobState.DEAD
 @click.option("--slots", type=opening.Between(1, 64), default=1, show_default=True, help="Jobs at the same time.")
 @click.pass_context
 def run(ctx: click.Context, workspace: Path, stay: bool, slots: int) -> None:
-    """Settle what a dead worker left, then do the jobs that wait.
+    """Settle what a dead worker or import left, then do the jobs that wait.
 
     Exit code 0 when every job that ended here is done, 1 when one failed or waits for another attempt, 4 when one needs
     a person or something that is missing. One worker per investigation; a second one is refused.
@@ -36,6 +37,7 @@ def run(ctx: click.Context, workspace: Path, stay: bool, slots: int) -> None:
         progress, export = Progress(engine), Exporter(engine)
         engine.on_end(export)
         engine.on_end(progress)
+        originals.sweep(workspace)
         progress.begin(stay)
         engine.work(slots=slots, stay=stay)
         export()

@@ -9,7 +9,7 @@ select job.id, job.state, dependency.waived
 from dependency
 join job on job.seq = dependency.needs
 where dependency.job = :job
-order by job.seq
+order by dependency.needs
 
 -- name: dependants_of_job
 -- Places of the jobs that wait for this one. :needs

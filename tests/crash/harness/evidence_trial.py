@@ -1,0 +1,130 @@
+"""A trial of Evidence: its own commands, run as the command line runs them, in processes that may die."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from harness import evidence_oracles
+from harness.ledger_file import Rows
+from harness.oracles import require
+from harness.processes import Victim
+from harness.trial import Plant, Trial, harmless
+
+# Also what the commands load only when they need it: each child is a copy of this process, and need not load it again.
+from perenne.apps.evidence import jobs, requests
+from perenne.apps.evidence.commands import asking, demo, group, opening
+from perenne.apps.evidence.images import artefact as picture_artefact
+from perenne.apps.evidence.images import exiftool
+from perenne.apps.evidence.mail import analyser
+from perenne.apps.evidence.mail import artefact as mail_artefact
+from perenne.surfaces.cli.main import main
+
+SAMPLES = Path(__file__).parents[3] / "examples" / "evidence"
+MAILS = sorted((SAMPLES / "eml").glob("*.eml"))
+DONE, REFUSED, NEEDS_A_PERSON = 0, 3, 4
+_LOADED = (analyser, demo, exiftool, group, mail_artefact, picture_artefact)
+
+
+class EvidenceTrial(Trial):
+    """A specimen investigation, its own mail beside six sample mails; `with_picture` also asks ExifTool."""
+
+    rested = (DONE, NEEDS_A_PERSON)
+
+    def __init__(self, folder: Path, plant: Plant = harmless, *, with_picture: bool = False) -> None:
+        super().__init__(folder, ".labfy/runtime", plant)
+        self.with_picture = with_picture
+        self.files = MAILS[:3]
+
+    def command(self, *words: object, point: str | None = None, before: Callable[[], object] = harmless) -> Victim:
+        """`perenne evidence …` in a child; `before` runs there first."""
+
+        def work() -> None:
+            before()
+            code = main(["evidence", str(words[0]), "--workspace", str(self.root), *map(str, words[1:])])
+            sys.stdout.flush()
+            os._exit(code)
+
+        return self.start(f"perenne evidence {words[0]}", work, point)
+
+    def do(self, *words: object, codes: tuple[int, ...] = (DONE,)) -> int:
+        """A command that must end well."""
+        code = self.command(*words).end()
+        require(code in codes, f"perenne evidence {words[0]} ends well", code, self.said())
+        return code
+
+    def maker(self, point: str | None = None) -> Victim:
+        return self.command("init-specimen", point=point)
+
+    def importer(self, point: str | None = None) -> Victim:
+        return self.command("import", *self.files, point=point)
+
+    def input_importer(self, point: str | None = None) -> Victim:
+        """An import of what the making of the specimen had written, but had not come to import."""
+        return self.command("import", self.root / "SPECIMEN_INPUT", point=point)
+
+    def failing_importer(self, point: str | None = None) -> Victim:
+        """An import that copies two files and then meets one that is refused."""
+        bad = self.folder / "empty.eml"
+        bad.touch()
+        return self.command("import", *MAILS[3:5], bad, point=point)
+
+    def worker(self, point: str | None = None) -> Victim:
+        return self.command("run", point=point)
+
+    def exporter(self, point: str | None = None) -> Victim:
+        return self.command("export", point=point)
+
+    def submit(self) -> None:
+        """Submit what has no job yet; each receipt goes into the journal after it was given."""
+        self.run("submitter", lambda: _submit(self.root, self.accepted.write, self.with_picture))
+
+    def finish(self) -> None:
+        self._finish_making()
+        self.do("import", *self.files)
+        self.submit()
+        self.do("run", codes=self.rested)
+        self.do("export")
+
+    def ask_results(self, rows: Rows) -> None:
+        evidence_oracles.accepted_is_found(rows, self.accepted)
+        evidence_oracles.every_original_is_analysed(rows, self.root, self.with_picture)
+        evidence_oracles.originals_stand_once(self.root, [path.read_bytes() for path in self.files])
+        evidence_oracles.published_once(rows, self.root)
+        evidence_oracles.snapshot_agrees(rows, self.root)
+        evidence_oracles.nothing_is_left(self.root)
+
+    def _finish_making(self) -> None:
+        """A workspace whose making was killed is whole and can be used, or is refused unchanged by every command."""
+        before = _contents(self.root)
+        if self.command("status").end() == DONE:
+            return
+        require(_contents(self.root) == before, "a refused look changes nothing")
+        code = self.command("init-specimen").end()
+        if code == DONE:
+            return
+        require(code == REFUSED, "half a workspace is refused by name", code, self.said())
+        require(_contents(self.root) == before, "a refused making changes nothing")
+        self.root.rename(self.folder / "half made")
+        self.do("init-specimen")
+
+
+def _submit(root: Path, accepted: Callable[..., None], with_picture: bool) -> None:
+    with opening.opened(root, "write") as engine:
+        for request in asking.wanted_requests(engine):
+            if with_picture or request.capability == requests.MAIL_HEADERS:
+                jobs.submit(engine, request)
+                accepted(job=request.job_id)
+
+
+def _contents(root: Path) -> dict[str, bytes]:
+    """Every file but the shared memory of SQLite, whose marks move when somebody reads."""
+    files = [path for path in root.rglob("*") if path.is_file() and not path.name.endswith("-shm")]
+    return {str(path.relative_to(root)): path.read_bytes() for path in files}
+
+
+def has_exiftool() -> bool:
+    return shutil.which("exiftool", path="/usr/bin:/bin") is not None

@@ -1,0 +1,77 @@
+"""A trial of the sample application: who submits, steers, works and listens, and what is asked of its results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness import children, sample_app, sample_oracles
+from harness.journal import Journal
+from harness.ledger_file import Rows
+from harness.oracles import ends_are_told
+from harness.plan import Request
+from harness.processes import Victim
+from harness.trial import Plant, Trial, harmless
+
+
+class SampleTrial(Trial):
+    """A workspace of the sample application.
+
+    Args: requests: all that will ever be submitted.
+    """
+
+    def __init__(self, folder: Path, requests: Sequence[Request], plant: Plant = harmless) -> None:
+        super().__init__(folder, ".perenne", plant)
+        self.requests = list(requests)
+        self.steered = Journal(folder / "steered.jsonl")
+        self.delivered = Journal(folder / "delivered.jsonl")
+        self.executed = sample_app.journal_of(self.root)
+        self.run("create", lambda: children.create(self.root))
+        self.run("create the stores", lambda: sample_app.create(self.root))
+
+    def submitter(self, point: str | None = None, *, upto: int | None = None) -> Victim:
+        """Submits the first requests of the plan that have no receipt yet."""
+        wanted = self.requests[:upto]
+        return self.start("submitter", lambda: children.submit(self.root, wanted, self.accepted), point)
+
+    def worker(self, point: str | None = None, *, slots: int = 1, stay: bool = False) -> Victim:
+        return self.start("worker", lambda: children.work(self.root, self.told, slots=slots, stay=stay), point)
+
+    def steerer(self, seed: int, point: str | None = None, moves: int = 6) -> Victim:
+        """Cancels, pauses and resumes jobs that were accepted."""
+        jobs = [line["job"] for line in self.accepted.read()]
+        steer = lambda: children.steer(self.root, jobs, self.steered, seed=seed, moves=moves)  # noqa: E731
+        return self.start("steerer", steer if jobs else harmless, point)
+
+    def listener(self, point: str | None = None) -> Victim:
+        """Takes the durable notices."""
+        return self.start("listener", lambda: children.deliver(self.root, self.delivered), point)
+
+    def registrar(self, point: str | None = None) -> Victim:
+        """Asks for durable notices once more."""
+        return self.start("registrar", lambda: children.listen(self.root), point)
+
+    def submit_all(self) -> None:
+        self.run("submitter", lambda: children.submit(self.root, self.requests, self.accepted))
+
+    def work_off(self) -> None:
+        """Everything is submitted, recovered and worked off."""
+        self.submit_all()
+        self.run("finisher", lambda: children.finish(self.root, self.told))
+
+    def finish(self) -> None:
+        self.work_off()
+        self.run("listener", lambda: children.deliver(self.root, self.delivered))
+
+    def ask_always(self) -> Rows:
+        rows = super().ask_always()
+        sample_oracles.accepted_is_found(rows, self.requests, self.accepted)
+        return rows
+
+    def ask_results(self, rows: Rows) -> None:
+        sample_oracles.every_job_ended(rows, self.requests)
+        sample_oracles.published_once(rows, self.root)
+        sample_oracles.executed_once(rows, self.executed)
+        sample_oracles.steering_is_kept(rows, self.steered)
+        sample_oracles.stores_are_clean(self.root)
+        ends_are_told(rows, self.told, self.delivered)
