@@ -34,6 +34,13 @@ class Drain:
     def pressed(self) -> bool:
         return self._pressed_at is not None
 
+    @property
+    def hard(self) -> bool:
+        """Whether the time of patience is over: a second signal came, or the grace time has passed."""
+        if self._since is None:
+            return False
+        return self.asked >= 2 or self._clock.monotonic() - self._since >= GRACE_S
+
     def begin(self) -> None:
         if self._since is None:
             self._since = self._clock.monotonic()
@@ -43,10 +50,9 @@ class Drain:
         held = list(wishes)
         if self._since is None or not held:
             return
-        now = self._clock.monotonic()
-        if self.asked >= 2 or now - self._since >= GRACE_S:
+        if self.hard:
             self.press(held)
-        if self._pressed_at is not None and now - self._pressed_at >= LAST_GRACE_S:
+        if self._pressed_at is not None and self._clock.monotonic() - self._pressed_at >= LAST_GRACE_S:
             # A thread cannot be ended from outside. Dying keeps the promise: whoever recovers finds it interrupted.
             os._exit(EXIT_CODE)
 

@@ -59,7 +59,10 @@ class Executor:
         crash_point("run.looked_up")
         if published.state != "absent":
             return events.NotCalled(), published
-        sentence = kind.missing() if kind.missing else None
+        try:
+            sentence = kind.missing() if kind.missing else None
+        except Exception as error:
+            return _failure(kind, error, log), published
         if sentence:
             return events.Missing(sentence), published
         context = self._context(claim, publication, wishes, log)
@@ -118,9 +121,16 @@ def _answer(kind: Kind, value: object, log: JobLog) -> events.Answer:
 
 def _failure(kind: Kind, error: BaseException, log: JobLog) -> events.Raised:
     log.write("error", "handler_failed", traceback="".join(traceback.format_exception(error)))
-    said = error.code if isinstance(error, EngineError) else type(error).__name__
     retryable = isinstance(error, Exception) and not isinstance(error, InvalidInput) and kind.retries(error)
-    return events.Raised(limits.clip(f"{said}: {error}"), retryable=retryable, backoff=kind.backoff)
+    return events.Raised(limits.clip(_said(error)), retryable=retryable, backoff=kind.backoff)
+
+
+def _said(error: BaseException) -> str:
+    name = error.code if isinstance(error, EngineError) else type(error).__name__
+    try:
+        return f"{name}: {error}"
+    except Exception:
+        return f"{name}, which cannot say what happened"
 
 
 def _look_after(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from perenne.core import events
 from perenne.core.job import Job
+from perenne.core.kind import Kind
 from perenne.errors import AlreadyFinished, DiskLow, NotAllowed, StaleToken, StoreBusy
 from perenne.runtime.drain import GRACE_S, Drain, signals
 from perenne.runtime.ends import Ends
@@ -147,6 +148,8 @@ class Worker:
             self._ends.close(ticket)
             self._unrecorded = ended
             self._say_waiting(str(error))
+            if self._drain.hard:
+                raise  # what ended is not recorded: whoever recovers looks at what is published
             return False
         except BaseException:
             self._ends.close(ticket)
@@ -231,9 +234,15 @@ class Worker:
             job = self._reader.job(job_id)
             if job.reason != "tool_missing" or not self._executor.app.knows(job.kind, job.version):
                 continue
-            kind = self._executor.app.kind(job.kind, job.version)
-            if kind.missing is None or kind.missing() is None:
+            if self._has_tool(self._executor.app.kind(job.kind, job.version)):
                 self._release(job_id)
+
+    def _has_tool(self, kind: Kind) -> bool:
+        try:
+            return kind.missing is None or kind.missing() is None
+        except Exception as error:
+            self._log.write("error", "missing_failed", kind=str(kind), error=f"{type(error).__name__}: {error}")
+            return False
 
     def _release(self, job_id: str) -> None:
         try:
