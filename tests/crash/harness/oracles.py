@@ -137,6 +137,15 @@ def holds_stop_claims(rows: Rows) -> None:
             require(not closed, "no claim while its lane is paused", dict(line), closed)
 
 
+def published_is_recovered(rows: Rows, died: dict[str, int]) -> None:
+    """P3: what was published when its worker died is completed by recovery, whatever was asked, in the same attempt."""
+    for job in rows.job:
+        if job["id"] in died:
+            kept = (job["state"], job["reason"], job["number"])
+            wanted = ("COMPLETED", "recovered_after_publish", died[job["id"]])
+            require(kept == wanted, "a published result is found by recovery", job["id"], kept, wanted)
+
+
 def ends_are_told(rows: Rows, told: Journal, delivered: Journal) -> None:
     """E-S4: in process at most once an end; durably exactly once an end, under an id of its own."""
     ends = Counter((_id(rows, line), line["to_state"]) for line in rows.history if _ends(line))
