@@ -25,7 +25,6 @@ POINTS: tuple[str, ...] = (
     "create.staged",  # the manifest of a new workspace
     "create.renamed",
     "create.folder_synced",
-    "migrate.committed",
     "wake.pipe_made",  # not yet under its name
     "wake.pipe_named",
     "wake.pipe_removed",

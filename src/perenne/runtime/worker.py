@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from perenne.core import events
 from perenne.core.job import Job
 from perenne.core.kind import Kind
+from perenne.crashpoints import crash_point
 from perenne.errors import AlreadyFinished, DiskLow, EngineError, NotAllowed, StaleToken, StoreBusy
 from perenne.runtime.drain import GRACE_S, Drain, die, signals
 from perenne.runtime.ends import Ends
@@ -86,6 +87,7 @@ class Worker:
             self._slots.start()
             try:
                 self._meet_others()
+                self._recovery.sweep()
                 self._release_found()
                 self._loop(stay)
             except BaseException as fault:
@@ -141,6 +143,8 @@ class Worker:
         if not ended and not wanted:
             return True
         ticket = self._ends.open()
+        if ended:
+            crash_point("acknowledge.begun")
         try:
             turn = self._ledger.turn(
                 [Ending(one.claim.token, _end_of(one), self._luck.fraction()) for one in ended],
