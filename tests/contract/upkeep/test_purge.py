@@ -205,6 +205,16 @@ def test_newest_job_stays_so_that_no_place_is_given_twice(place: Any) -> None:
     assert purge(place, EVERYTHING).jobs == 1
 
 
+def test_revision_grows_although_the_newest_lines_go(place: Any) -> None:
+    """When the newest lines of all belong to jobs that go, the line of the purge still comes after them."""
+    old, waiting = place.submit(), place.submit()
+    place.cancel(old)
+    revision = place.reader.revision()
+    purge(place, EVERYTHING)
+    assert place.ids() == {waiting}
+    assert [(line.seq, line.verb) for line in place.reader.history()][-1] == (revision + 1, "purge")
+
+
 def test_history_can_be_kept(place: Any) -> None:
     """With history kept, every line of a removed job stays and its subject still names the job."""
     id = place.complete()
