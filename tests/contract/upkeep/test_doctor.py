@@ -335,6 +335,22 @@ def test_owner_that_left_with_an_open_attempt(place: Any, app: App) -> None:
     assert [f.verdict for f in named(findings, "running")] == ["warn", "ok"]
 
 
+def test_operator_verbs_work_on_orphaned_jobs(place: Any, app: App) -> None:
+    """Cancel and pause are taken for jobs of a dead worker, block nothing else, and are met by its recovery (C26)."""
+    cancelled, paused, other = place.submit(), place.submit(), place.submit()
+    for _ in range(2):
+        place.claim()
+    place.ledger.tell(cancelled, events.Cancel(), now=place.tick(), actor="person:test")
+    place.ledger.tell(paused, events.Pause(), now=place.tick(), actor="person:test")
+    assert len([f for f in named(look(place, app), "running") if f.verdict == "warn"]) == 2
+    place.close()
+    with perenne.open(place.workspace.root, app, access="work") as engine:
+        assert engine.work().recovered == 2
+        states = {id: engine.job(id).state for id in (cancelled, paused, other)}
+    assert states == {cancelled: "CANCELLED", paused: "PAUSED", other: "COMPLETED"}
+    assert troubles(look(place, app)) == set()
+
+
 def test_contradictions_are_told(place: Any, app: App) -> None:
     """Wrong counts and attempts without their job are bad, each with what is said and what is."""
     blocked = place.submit(place.submit())

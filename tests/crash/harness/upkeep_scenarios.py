@@ -1,4 +1,4 @@
-"""Which process of upkeep dies at which point: purging, backing up, restoring; and what is asked when it was repeated."""
+"""Which process of upkeep dies at which point: purging, backing up, restoring; and what is asked after it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
+
 from harness import ledger_file, oracles
 from harness.oracles import require
 from harness.plan import one_of_each
