@@ -25,6 +25,8 @@ POINTS: tuple[str, ...] = (
     "create.staged",  # the manifest of a new workspace
     "create.renamed",
     "create.folder_synced",
+    "migrate.written",
+    "migrate.committed",
     "wake.pipe_made",  # not yet under its name
     "wake.pipe_named",
     "wake.pipe_removed",
@@ -101,8 +103,6 @@ POINTS: tuple[str, ...] = (
     "restore.kept_synced",
     "restore.renamed",
     "restore.folder_synced",
-    "migrate.written",
-    "migrate.committed",
 )
 
 _armed: tuple[str, int] | None = None

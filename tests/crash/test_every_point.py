@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import evidence_scenarios, scenarios
+from harness import evidence_scenarios, scenarios, upkeep_scenarios
 from harness.scenarios import Scenario
 
 from perenne import crashpoints
@@ -22,7 +22,7 @@ PASSAGES = (1, 2, 4, 8)
 
 
 def scenarios_of(point: str) -> list[Scenario[Any]]:
-    return [*scenarios.of_point(point), *evidence_scenarios.of_point(point)]
+    return [*scenarios.of_point(point), *evidence_scenarios.of_point(point), *upkeep_scenarios.of_point(point)]
 
 
 def kills_at(point: str, scenario: Scenario[Any], folder: Path) -> Iterator[int]:

@@ -9,6 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # the stage and its application are imported by name
 
+import scenario_app
 from scenario_stage import Stage
 
 
@@ -16,3 +17,9 @@ from scenario_stage import Stage
 def stage(tmp_path: Path) -> Stage:
     """A workspace where many workers may serve."""
     return Stage(tmp_path / "stage")
+
+
+@pytest.fixture
+def stage_alone(tmp_path: Path) -> Stage:
+    """A workspace of which only one worker at a time is allowed."""
+    return Stage(tmp_path / "alone", scenario_app.alone)

@@ -20,6 +20,7 @@ import perenne
 from perenne import App, Backoff, Context, Kind, Publication, Published, Snooze, crashpoints
 from perenne.errors import EngineError
 from perenne.runtime import worker
+from perenne.store import space
 
 Plan = dict[str, Any]
 
@@ -27,7 +28,7 @@ MOST_WAIT_S = 60.0
 
 
 def act(context: Context, plan: Plan) -> object:
-    """Say that this attempt runs, then take the steps that the plan has for it; the last list is for all that follow."""
+    """Say that this attempt runs, then take the steps planned for it; the last plan is for all attempts that follow."""
     folder, steps = Path(plan["folder"]), plan["attempts"]
     (folder / f"{context.job_id}.{context.attempt}.{os.getpid()}").touch()
     for step in steps[min(context.attempt, len(steps)) - 1].split():
@@ -154,9 +155,9 @@ alone = App("scenes-alone", KINDS, queues=QUEUES, one_worker=True)
 def main(root: str, *options: str) -> None:
     """Work in a workspace until told to stop (`once`: until nothing is due); or submit one job, given as JSON."""
     wishes = dict(option.split("=", 1) for option in options)
-    for name in ("LONGEST_SLEEP_S", "PATIENCE_S"):
+    for module, name in ((worker, "LONGEST_SLEEP_S"), (worker, "PATIENCE_S"), (space, "FRESH_S")):
         if name in wishes:
-            setattr(worker, name, float(wishes[name]))
+            setattr(module, name, float(wishes[name]))
     if "stop_at" in wishes:
         crashpoints.observe(lambda point: stop_here() if point == wishes["stop_at"] else None)
     served = alone if "alone" in wishes else app

@@ -11,11 +11,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import scenario_app
 
@@ -26,22 +27,41 @@ from perenne.core.job import Token
 from perenne.core.publication import Published
 from perenne.files.lock import Lock
 from perenne.runtime.clock import SYSTEM, Clock
+from perenne.runtime.doctor import doctor
+from perenne.runtime.findings import Finding
+from perenne.runtime.pruner import Pruner
+from perenne.runtime.worker import Worker
 from perenne.store import disagreements
 from perenne.store.ledger import Claim, Lane, Ledger
 from perenne.store.owners import Owner, Owners
+from perenne.store.retention import Removed, Retention, Rule
+from perenne.store.sqlite import inspection
 from perenne.store.sqlite.driver import SQLiteDriver
 
 PROGRAM = Path(scenario_app.__file__)
 DAY_S = 86_400
 RETURNED = events.Returned(b"1")
 
-_LOOK = """
+LOOK = """
 import json, sys, apsw
 connection = apsw.Connection(sys.argv[1], flags=apsw.SQLITE_OPEN_READWRITE)
 connection.set_busy_timeout(10_000)
 connection.pragma("foreign_keys", 1)
 value = lambda found: found.hex() if isinstance(found, bytes) else found
 print(json.dumps([[value(found) for found in row] for row in connection.execute(sys.argv[2])]))
+"""
+
+
+# Takes the write lock, or an old view, and keeps it until its standard input is closed.
+_HOLD = """
+import sys, apsw
+connection = apsw.Connection(sys.argv[1], flags=apsw.SQLITE_OPEN_READWRITE)
+connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+connection.set_busy_timeout(10_000)
+connection.execute(sys.argv[2])
+connection.execute("select count(*) from job").fetchall()
+print("held", flush=True)
+sys.stdin.read()
 """
 
 
@@ -177,7 +197,7 @@ class Stage:
 
     def sql(self, statement: str) -> list[list[Any]]:
         """What another process, with no rule of ours, finds or does in the ledger."""
-        command = [sys.executable, "-c", _LOOK, str(self.workspace.ledger), statement]
+        command = [sys.executable, "-c", LOOK, str(self.workspace.ledger), statement]
         answer = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert answer.returncode == 0, answer.stderr
         found: list[list[Any]] = json.loads(answer.stdout)
@@ -188,11 +208,37 @@ class Stage:
         names = tables or [row[0] for row in self.sql("select name from sqlite_schema where type = 'table' order by 1")]
         return {name: self.sql(f"select * from {name} order by 1, 2") for name in names}
 
+    @contextlib.contextmanager
+    def holding(self, begin: Literal["begin", "begin immediate"]) -> Iterator[subprocess.Popen[str]]:
+        """Another process that is in the middle of a read, or holds the write lock, until the end of the block."""
+        command = [sys.executable, "-c", _HOLD, str(self.workspace.ledger), begin]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "held\n"
+            yield process
+        finally:
+            process.communicate(timeout=30)
+
     def log(self, message: str) -> int:
         """How many lines of the engine's log say this."""
         path = self.workspace.log_of("engine")
         lines = path.read_text().splitlines() if path.exists() else []
         return sum(json.loads(line)["message"] == message for line in lines)
+
+    def doctor(self, name: str, *, clock: Clock = SYSTEM) -> list[Finding]:
+        """What the doctor says about one thing."""
+        found = doctor(self.root, self.app, inspector=inspection, clock=clock)
+        return [finding for finding in found if finding.name == name]
+
+    def purge(self) -> Removed:
+        """Remove every finished job, however young."""
+        driver = self.driver()
+        try:
+            pruner = Pruner(self.workspace, Retention(driver), SYSTEM, "person:test", breathe=lambda seconds: None)
+            return pruner.purge(Rule(older_than_s=0))
+        finally:
+            driver.close()
 
     def assert_sound(self) -> None:
         """The file is whole, references lead somewhere, and no two facts contradict each other."""
@@ -203,6 +249,45 @@ class Stage:
             assert driver.read(disagreements.find) == []
         finally:
             driver.close()
+
+
+def token_of(engine: Engine, job_id: str) -> Token:
+    """The token of the newest attempt of a job."""
+    newest = engine.attempts(job_id)[-1]
+    return Token(job_id, newest.id, newest.number, newest.epoch)
+
+
+def together(*calls: Callable[[], Any]) -> list[Any]:
+    """What each call answers or raises, all of them made at one moment from threads of their own."""
+    start = threading.Barrier(len(calls))
+    answers: list[Any] = [None] * len(calls)
+
+    def call(place: int) -> None:
+        start.wait(30)
+        try:
+            answers[place] = calls[place]()
+        except Exception as error:
+            answers[place] = error
+
+    threads = [threading.Thread(target=call, args=(place,)) for place in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive(), "a caller was never answered"
+    return answers
+
+
+@contextlib.contextmanager
+def staying(worker: Worker) -> Iterator[None]:
+    """A worker of this process at work until the end of the block."""
+    thread = threading.Thread(target=lambda: worker.run(stay=True))
+    thread.start()
+    try:
+        yield
+    finally:
+        worker.stop()
+        thread.join(60)
 
 
 @contextlib.contextmanager

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import UTC, datetime, timedelta
 
-from scenario_stage import DAY_S, Stage, stepped, until
+from scenario_stage import DAY_S, Stage, staying, stepped, together, until
 
 from perenne import JobState
 from perenne.files.lock import Lock, holder
 from perenne.runtime import owner
+from perenne.runtime.worker import Report
 
 
 def test_c08_long_and_delayed_jobs_are_delivered_once(stage: Stage) -> None:
@@ -26,17 +26,12 @@ def test_c08_long_and_delayed_jobs_are_delivered_once(stage: Stage) -> None:
             with stage.open("work", clock=stepped(minutes * 60)) as worker:
                 assert worker.work().ended == 0
         assert (engine.job(delayed).state, engine.job(delayed).number) == (JobState.QUEUED, 0)
-        reports = []
 
-        def work_at_last() -> None:
+        def work_at_last() -> Report:
             with stage.open("work", clock=stepped(3601)) as worker:
-                reports.append(worker.work())
+                return worker.work()
 
-        threads = [threading.Thread(target=work_at_last) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(30)
+        reports = together(*[work_at_last] * 4)
         assert sum(report.ended for report in reports) == 1
         assert [report.recovered for report in reports] == [0] * 4
         stage.go_all()
@@ -52,9 +47,7 @@ def test_c10_recovery_leaves_what_runs_in_its_own_process(stage: Stage) -> None:
     """
     with stage.open("work") as first:
         worker = first.worker(slots=2)
-        thread = threading.Thread(target=lambda: worker.run(stay=True))
-        thread.start()
-        try:
+        with staying(worker):
             job = stage.submit(first, "wait")
             stage.until_runs(job)
             with stage.open("work") as second:
@@ -66,9 +59,6 @@ def test_c10_recovery_leaves_what_runs_in_its_own_process(stage: Stage) -> None:
             assert first.wait(quick, 20).state is JobState.COMPLETED
             stage.go_all()
             assert first.wait(job, 20).state is JobState.COMPLETED
-        finally:
-            worker.stop()
-            thread.join(30)
         assert worker.report.recovered == 0
     assert [attempt for attempt, _ in stage.runs(job)] == [1]
 

@@ -9,11 +9,10 @@ import os
 import signal
 
 import pytest
-from scenario_stage import DAY_S, Stage, at, stepped, until
+from scenario_stage import DAY_S, Stage, at, stepped, token_of, until
 
 from perenne import JobState
 from perenne.core import events
-from perenne.core.job import Token
 from perenne.core.retry import Backoff
 from perenne.errors import DuplicateJob, QueueFull, StaleToken, StoreBusy
 
@@ -118,8 +117,7 @@ def test_c04_check_and_write_are_one_transaction(stage: Stage) -> None:
     with stage.open() as engine, stage.hand("thief") as thief, stage.worker("stop_at=acknowledge.written") as old:
         job = stage.submit(engine)
         os.waitpid(old.pid, os.WUNTRACED)
-        [attempt] = engine.attempts(job)
-        token = Token(job, attempt.id, attempt.number, attempt.epoch)
+        token = token_of(engine, job)
         thief.driver._writer._busy_s = 0.2  # type: ignore[union-attr]
         with pytest.raises(StoreBusy, match=rf"process {old.pid} \(.*stopped\)"):
             thief.settle(token)
@@ -184,8 +182,7 @@ def test_c07_a_crash_is_booked_on_the_dead_attempt_alone(stage: Stage) -> None:
     ):
         job = stage.submit(engine, "wait")
         stage.until_runs(job)
-        [attempt] = engine.attempts(job)
-        token = Token(job, attempt.id, attempt.number, attempt.epoch)
+        token = token_of(engine, job)
         dead.kill()
         dead.wait()
         claims = []

@@ -89,6 +89,17 @@ def _owner(ward: Ward, owner: Owner) -> Finding:
     return ok("owners", f"{sentence}: it lives")
 
 
+def owner_locks(ward: Ward) -> Iterator[Finding]:
+    """Lock files of workers that died between taking their lock and entering themselves; listed before the ledger."""
+    found = sorted(ward.workspace.owners_folder.glob("*.lock"))
+    known = {owner.id for owner in Owners(ward.driver).present()}
+    left = [path.name for path in found if path.stem not in known and not kernel_locks.holders(path)]
+    if left and kernel_locks.are_listed():
+        yield warn("owner locks", f"locks of workers that never began, and are dead: {some(left)}", "remove them")
+    else:
+        yield ok("owner locks", "every lock belongs to a worker")
+
+
 def running(ward: Ward) -> Iterator[Finding]:
     """Attempts whose owner is gone: their time ends where their owner last gave a sign of life."""
     lives = ward.health.running(limit=MOST * 50)
@@ -192,4 +203,4 @@ def _names(folder: Path) -> set[str]:
     return set(os.listdir(folder)) if folder.is_dir() else set()
 
 
-CHECKS = (controls, contradictions, owners, running, in_doubt, blocked, kinds, files)
+CHECKS = (controls, contradictions, owners, owner_locks, running, in_doubt, blocked, kinds, files)

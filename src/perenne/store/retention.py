@@ -7,7 +7,7 @@ steps (`runtime.pruner`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Literal
 
@@ -113,7 +113,7 @@ class Retention:
             # Chosen beside other writers and checked again under the lock, which is so held for a moment only.
             jobs, place = self._driver.read(partial(purge.choose, before=place, step=step))
             if jobs:
-                removed, ids, line = self._driver.write(partial(purge.remove, jobs=jobs))
+                removed, ids, line = self._driver.write(partial(purge.remove, jobs=jobs), recheck=_gone)
                 crash_point("purge.committed")
                 purge.note(removed, line)
                 yield removed, ids
@@ -212,5 +212,11 @@ def _delete(tx: Transaction, jobs: list[int], history: str) -> Removed:
     )
 
 
-def _json(values: list[int]) -> str:
+def _gone(tx: Transaction, answer: tuple[Removed, tuple[str, ...], int | None]) -> bool:
+    """Whether a step stands whose commit failed half-way."""
+    _, ids, _ = answer
+    return len(tx.all("unknown_jobs", ids=_json(ids))) == len(ids)
+
+
+def _json(values: Sequence[int | str]) -> str:
     return msgspec.json.encode(values).decode()

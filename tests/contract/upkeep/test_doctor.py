@@ -18,6 +18,7 @@ import perenne
 from perenne import App, Kind, filesystem, sqlite
 from perenne.core import events
 from perenne.core.states import JobState
+from perenne.files.lock import Lock
 from perenne.filesystem import Verdict
 from perenne.runtime import backup, doctor_work
 from perenne.runtime.doctor import doctor
@@ -104,7 +105,7 @@ def test_healthy_workspace(place: Any, app: App) -> None:
     assert [finding.name for finding in findings] == [
         "manifest", "file system", "free space", "permissions", "leftovers", "pipes", "library", "modes", "schema",
         "wal", "write lock", "integrity", "ledger", "controls", "counters", "dependencies", "attempts", "history",
-        "running", "in doubt", "blocked", "kinds", "logs", "stages",
+        "owner locks", "running", "in doubt", "blocked", "kinds", "logs", "stages",
     ]  # fmt: skip
     assert "SQLite 3." in one(findings, "library").sentence
     assert "journal_mode is wal" in one(findings, "modes").sentence
@@ -334,6 +335,22 @@ def test_owner_that_left_with_an_open_attempt(place: Any, app: App) -> None:
     assert [f.verdict for f in named(findings, "running")] == ["warn", "ok"]
 
 
+def test_operator_verbs_work_on_orphaned_jobs(place: Any, app: App) -> None:
+    """Cancel and pause are taken for jobs of a dead worker, block nothing else, and are met by its recovery (C26)."""
+    cancelled, paused, other = place.submit(), place.submit(), place.submit()
+    for _ in range(2):
+        place.claim()
+    place.ledger.tell(cancelled, events.Cancel(), now=place.tick(), actor="person:test")
+    place.ledger.tell(paused, events.Pause(), now=place.tick(), actor="person:test")
+    assert len([f for f in named(look(place, app), "running") if f.verdict == "warn"]) == 2
+    place.close()
+    with perenne.open(place.workspace.root, app, access="work") as engine:
+        assert engine.work().recovered == 2
+        states = {id: engine.job(id).state for id in (cancelled, paused, other)}
+    assert states == {cancelled: "CANCELLED", paused: "PAUSED", other: "COMPLETED"}
+    assert troubles(look(place, app)) == set()
+
+
 def test_contradictions_are_told(place: Any, app: App) -> None:
     """Wrong counts and attempts without their job are bad, each with what is said and what is."""
     blocked = place.submit(place.submit())
@@ -435,10 +452,19 @@ def test_leftovers_are_told(place: Any, app: App, tmp_path: Path) -> None:
     assert {one(findings, name).verdict for name in ("leftovers", "logs", "stages", "pipes")} == {"warn"}
 
 
+def test_lock_of_a_worker_that_never_began(place: Any, app: App) -> None:
+    """A lock file that nobody holds and no worker's row names is told; one that is held is a worker's that begins."""
+    path = place.workspace.lock_of("44444444-4444-4444-8444-444444444444")
+    lock = Lock.take(path)
+    assert lock
+    with lock:
+        assert one(look(place, app), "owner locks").verdict == "ok"
+    found = one(look(place, app), "owner locks")
+    assert (found.verdict, path.name in found.sentence) == ("warn", True)
+
+
 def test_export_under_way_is_no_leftover(place: Any, app: App) -> None:
     """The copy of an export that runs is not called a leftover."""
-    from perenne.files.lock import Lock
-
     (place.workspace.own_folder / "export-2.sqlite").touch(0o600)
     lock = Lock.take(place.workspace.own_folder / "export.lock")
     assert lock

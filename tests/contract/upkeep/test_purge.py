@@ -177,8 +177,8 @@ def test_chains_go_from_their_end(place: Any, step: int) -> None:
     is_sound(place)
 
 
-def test_dependant_that_ended_first_does_not_keep_its_need(place: Any) -> None:
-    """A job whose dependant was cancelled long before it ended goes too: passes go on until nothing is set free."""
+def test_job_goes_although_what_waited_for_it_ended_first(place: Any) -> None:
+    """A job goes too when what waited for it was cancelled before it ended: passes go on until nothing is set free."""
     first = place.submit()
     second = place.submit(first)
     third = place.submit(second)
@@ -203,6 +203,16 @@ def test_newest_job_stays_so_that_no_place_is_given_twice(place: Any) -> None:
     assert place.reader.job(fresh).seq > max(places)
     assert place.reader.revision() > revision
     assert purge(place, EVERYTHING).jobs == 1
+
+
+def test_revision_grows_although_the_newest_lines_go(place: Any) -> None:
+    """When the newest lines of all belong to jobs that go, the line of the purge still comes after them."""
+    old, waiting = place.submit(), place.submit()
+    place.cancel(old)
+    revision = place.reader.revision()
+    purge(place, EVERYTHING)
+    assert place.ids() == {waiting}
+    assert [(line.seq, line.verb) for line in place.reader.history()][-1] == (revision + 1, "purge")
 
 
 def test_history_can_be_kept(place: Any) -> None:
@@ -301,11 +311,11 @@ def test_job_started_again_between_looking_and_removing_stays(place: Any, monkey
     waiting = last(place)
     write = place.driver.write
 
-    def interfered(work: Callable[..., Any]) -> Any:
+    def interfered(work: Callable[..., Any], **values: Any) -> Any:
         monkeypatch.setattr(place.driver, "write", write)
         place.ledger.tell(failed, events.Requeue("again"), now=place.tick(), actor="person:test")
         place.submit(needed)
-        return write(work)
+        return write(work, **values)
 
     monkeypatch.setattr(place.driver, "write", interfered)
     removed = purge(place, EVERYTHING)
@@ -340,6 +350,23 @@ def test_killed_between_and_inside_steps(make: Callable[..., Any], trouble: Any,
     assert purge(place, EVERYTHING, step=2).jobs == 6 - 2 * whole
     assert place.ids() == {waiting}
     is_sound(place)
+
+
+def test_step_whose_commit_failed_half_way_can_be_told(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver is told how to find out whether a step stands: its jobs are gone, or they are not."""
+    ids = [place.complete() for _ in range(3)]
+    last(place)
+    write, told = place.driver.write, []
+
+    def watched(work: Callable[..., Any], *, recheck: Callable[..., bool]) -> Any:
+        told.append(place.driver.read(lambda tx: recheck(tx, (None, tuple(ids), None))))
+        answer = write(work, recheck=recheck)
+        told.append(place.driver.read(lambda tx: recheck(tx, answer)))
+        return answer
+
+    monkeypatch.setattr(place.driver, "write", watched)
+    purge(place, EVERYTHING)
+    assert told == [False, True]
 
 
 @pytest.mark.parametrize("point", ["purge.written", "purge.committed"])

@@ -429,6 +429,10 @@ LIES: dict[str, tuple[Callable[[list[dict[str, Any]]], None], str]] = {
         "line 0 of the history is not the one of its birth",
     ),
     "two lines of birth": (lambda f: edit(f, "history", -1, from_state=None), "is born twice"),
+    "line after the notices": (
+        lambda f: f.insert(-1, f.pop([line["record"] for line in f].index("notice") - 1)),
+        "a history stands after a notice; the order of the file was changed",
+    ),
     "notice to nobody": (lambda f: edit(f, "notice", listener="other"), "its job or listener is not in the file"),
     "queue that counts wrongly": (
         lambda f: edit(f, "queue", unfinished=5),
