@@ -77,8 +77,12 @@ def die() -> NoReturn:
 
 
 @contextmanager
-def signals(heard: Callable[[], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT call `heard` meanwhile, where a process lets us: in its main thread."""
+def signals(heard: Callable[[], None], bell: int) -> Iterator[None]:
+    """SIGTERM and SIGINT call `heard` meanwhile, where a process lets us: in its main thread.
+
+    Args: bell: a descriptor on which that thread sleeps. It is written to as the signal arrives: Python calls `heard`
+    only between two lines, and a signal that comes when the last line before a sleep is done would wait for its end.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -86,9 +90,11 @@ def signals(heard: Callable[[], None]) -> Iterator[None]:
     def handle(number: int, frame: FrameType | None) -> None:
         heard()
 
+    woken_before = signal.set_wakeup_fd(bell, warn_on_full_buffer=False)
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
+        signal.set_wakeup_fd(woken_before)
         for number, handler in before.items():
             signal.signal(number, handler or signal.SIG_DFL)
