@@ -5,28 +5,31 @@ A move is allowed when its line stands here. What an attempt may end as stands b
 
 from __future__ import annotations
 
+_WAITING = ("QUEUED", "RETRY_WAIT")
+
 MOVES: dict[str, set[tuple[str | None, str]]] = {
     "submit": {(None, "QUEUED"), (None, "BLOCKED")},
     "release": {("BLOCKED", "QUEUED")},
-    "claim": {("QUEUED", "RUNNING"), ("RETRY_WAIT", "RUNNING")},
+    "reject": {(state, "FAILED") for state in _WAITING},
+    "quota": {(state, "PAUSED_QUOTA") for state in (*_WAITING, "RUNNING")},
+    "claim": {(state, "RUNNING") for state in _WAITING},
     "complete": {("RUNNING", "COMPLETED")},
     "retry": {("RUNNING", "RETRY_WAIT")},
     "snooze": {("RUNNING", "RETRY_WAIT")},
-    "block": {("QUEUED", "BLOCKED"), ("RETRY_WAIT", "BLOCKED"), ("RUNNING", "BLOCKED")},
+    "block": {(state, "BLOCKED") for state in (*_WAITING, "RUNNING")},
     "fail": {("BLOCKED", "FAILED"), ("RUNNING", "FAILED")},
     "bury": {("RUNNING", "DEAD")},
     "requeue_interrupted": {("RUNNING", "QUEUED")},
     "suspend": {("RUNNING", "QUEUED")},
     "doubt": {("RUNNING", "RECOVERY_REQUIRED")},
-    "cancel": {
-        ("RUNNING", "CANCELLED"),
-        ("QUEUED", "CANCELLED"),
-        ("RETRY_WAIT", "CANCELLED"),
-        ("BLOCKED", "CANCELLED"),
-        ("PAUSED", "CANCELLED"),
+    "cancel": {(state, "CANCELLED") for state in (*_WAITING, "RUNNING", "BLOCKED", "PAUSED", "PAUSED_QUOTA")},
+    "pause": {(state, "PAUSED") for state in (*_WAITING, "RUNNING", "BLOCKED")},
+    "resume": {
+        *(("PAUSED", state) for state in ("QUEUED", "RETRY_WAIT", "BLOCKED")),
+        *(("PAUSED_QUOTA", state) for state in ("QUEUED", "BLOCKED")),
     },
-    "pause": {("RUNNING", "PAUSED"), ("QUEUED", "PAUSED"), ("RETRY_WAIT", "PAUSED"), ("BLOCKED", "PAUSED")},
-    "resume": {("PAUSED", "QUEUED"), ("PAUSED", "RETRY_WAIT"), ("PAUSED", "BLOCKED")},
+    "resolve": {("RECOVERY_REQUIRED", state) for state in ("COMPLETED", "QUEUED", "FAILED")},
+    "requeue": {(source, target) for source in ("FAILED", "CANCELLED", "DEAD") for target in ("QUEUED", "BLOCKED")},
     # Wishes: written down while the job runs, met later.
     "ask_cancel": {("RUNNING", "RUNNING")},
     "ask_pause": {("RUNNING", "RUNNING")},
@@ -43,6 +46,7 @@ ENDINGS: dict[str, set[tuple[str, int]]] = {
     "bury": {("interrupted", 1), ("failed", 1)},
     "requeue_interrupted": {("interrupted", 1)},
     "suspend": {("suspended", 0)},
+    "quota": {("quota", 0)},
     "doubt": {("doubted", 1)},
     "cancel": {("cancelled", 1)},
     "pause": {("paused", 0), ("interrupted", 1)},

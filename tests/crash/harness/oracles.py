@@ -62,12 +62,12 @@ def history_is_legal(job: Row, lines: list[Row]) -> None:
 
 
 def wishes_are_kept(job: Row, lines: list[Row]) -> None:
-    """No claim after a cancel; none between a pause and its resume."""
+    """No claim after a cancel, unless a person starts the job again; none between a pause and its resume."""
     held: str | None = None
     for line in lines:
         verb = line["verb"].removeprefix("ask_")
-        if verb == "cancel" or (verb in ("pause", "resume") and held != "cancel"):
-            held = None if verb == "resume" else verb
+        if verb in ("cancel", "requeue") or (verb in ("pause", "resume") and held != "cancel"):
+            held = None if verb in ("resume", "requeue") else verb
         require(line["verb"] != "claim" or held is None, f"no claim while {held} is asked", job["id"], dict(line))
 
 
@@ -77,7 +77,8 @@ def attempts_agree(job: Row, attempts: list[Row], lines: list[Row]) -> None:
     require(numbers == list(range(1, job["number"] + 1)), "attempts are numbered 1, 2, 3", job["id"], numbers)
     claims = sum(line["verb"] == "claim" for line in lines)
     require(claims == len(numbers), "each claim is an attempt", job["id"], claims, numbers)
-    outcomes = Counter(attempt["outcome"] for attempt in attempts)
+    before = max((line["number"] or 0 for line in lines if line["verb"] == "requeue"), default=0)
+    outcomes = Counter(attempt["outcome"] for attempt in attempts if attempt["number"] > before)
     require(outcomes["failed"] == job["failures"], "failures are counted", job["id"], job["failures"], outcomes)
     kept = outcomes["interrupted"]
     require(kept == job["interruptions"], "interruptions are counted", job["id"], job["interruptions"], outcomes)
@@ -97,7 +98,9 @@ def _spending_agrees(job: Row, attempts: list[Row], lines: list[Row]) -> None:
             spent += 1
         elif line["from_state"] == "RUNNING" and line["verb"] in ENDINGS and line["number"] in given_back:
             spent -= 1
-        elif line["verb"] in ("resume", "release"):
+        elif line["verb"] == "requeue":
+            spent = 0
+        elif line["verb"] in ("resume", "release", "resolve") and line["to_state"] not in FINAL:
             spent = min(spent, limit - 1)
         require(spent <= limit, "attempts are bounded", job["id"], spent, dict(line))
     require(job["spent"] == spent, "what is spent is counted", job["id"], job["spent"], spent)

@@ -61,9 +61,10 @@ class Storm:
         role = self.luck.choices(("worker", "submitter", "steerer"), (6, 2, 2))[0]
         victim = others.get(role, self._worker)
         victim.is_over(within_s=self.luck.uniform(0, _WORKER_S if role == "worker" else _OTHERS_S))
-        if role != "worker" and victim.is_over():
+        if not victim.kill():  # it was faster; a worker that stays never is
+            oracles.require(role != "worker", "the worker lives until it is killed", self.trial.said())
             role, victim = "worker", self._worker
-        oracles.require(victim.kill(), f"the {role} lives until it is killed", self.trial.said())
+            oracles.require(victim.kill(), "the worker lives until it is killed", self.trial.said())
         self.tally.kills[role] += 1
         if role == "worker":
             self._worker = None
