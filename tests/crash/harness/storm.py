@@ -1,4 +1,4 @@
-"""Random kills under load: a worker of four slots, a submitter and a steerer, of which one dies at a random instant.
+"""Random kills under load: workers, a submitter and a steerer, of which one dies at a random instant.
 
 The seed draws who dies, when, and what is asked; how the processes interleave is the machine's own luck.
 """
@@ -30,48 +30,56 @@ class Tally:
 
 
 class Storm:
-    """Kills in one trial."""
+    """Kills in one trial, with so many workers of so many slots."""
 
-    def __init__(self, trial: SampleTrial, seed: int) -> None:
+    def __init__(self, trial: SampleTrial, seed: int, *, workers: int = 1, slots: int = 4) -> None:
         self.trial = trial
         self.luck = random.Random(seed)
         self.tally = Tally()
         self._asked_for = 0
-        self._worker: Victim | None = None
+        self._wanted, self._slots = workers, slots
+        self._workers: list[Victim] = []
 
     def rage(self, kills: int) -> Tally:
         """So many kills, after each the questions that always hold; then all is worked off and every question asked."""
         for _ in range(kills):
             self._kill_one()
             self.trial.ask_always()
-        if self._worker is not None:
-            self._worker.kill()
-            self.trial.note_death()
+        for worker in self._workers:
+            worker.kill()
+        self.trial.note_death()
         self.trial.finish()
         self.trial.ask_at_rest()
         return self.tally
 
     def _kill_one(self) -> None:
-        self._worker = self._worker or self.trial.worker(slots=4, stay=True)
+        while len(self._workers) < self._wanted:
+            self._workers.append(self.trial.worker(slots=self._slots, stay=True))
         self._asked_for += PER_KILL
         others = {
             "submitter": self.trial.submitter(upto=self._asked_for),
             "steerer": self.trial.steerer(self.luck.getrandbits(32)),
         }
         role = self.luck.choices(("worker", "submitter", "steerer"), (6, 2, 2))[0]
-        victim = others.get(role, self._worker)
-        victim.is_over(within_s=self.luck.uniform(0, _WORKER_S if role == "worker" else _OTHERS_S))
-        if not victim.kill():  # it was faster; a worker that stays never is
-            oracles.require(role != "worker", "the worker lives until it is killed", self.trial.said())
-            role, victim = "worker", self._worker
-            oracles.require(victim.kill(), "the worker lives until it is killed", self.trial.said())
-        self.tally.kills[role] += 1
-        if role == "worker":
-            self._worker = None
-            self.trial.note_death()
+        if role == "worker" or not self._kill(role, others[role], _OTHERS_S):
+            self._kill_worker()
         for name, other in others.items():
             code = other.end()
-            oracles.require(code == 0 or other is victim, f"the {name} ends well", code, self.trial.said())
+            oracles.require(code == 0 or other.was_killed, f"the {name} ends well", code, self.trial.said())
+
+    def _kill_worker(self) -> None:
+        worker = self._workers.pop(self.luck.randrange(len(self._workers)))
+        killed = self._kill("worker", worker, _WORKER_S)
+        oracles.require(killed, "a worker lives until it is killed", self.trial.said())
+        if not self._workers:
+            self.trial.note_death()
+
+    def _kill(self, role: str, victim: Victim, within_s: float) -> bool:
+        """Kill at a random instant; false when the victim had ended by itself before."""
+        victim.is_over(within_s=self.luck.uniform(0, within_s))
+        killed = victim.kill()
+        self.tally.kills[role] += killed
+        return killed
 
 
 @contextmanager
