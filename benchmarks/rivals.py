@@ -1,4 +1,4 @@
-"""The two that are compared: an engine that submits, and a bare loop that inserts the same row and commits.
+"""The two that are compared: an engine, and a bare loop that writes the same row and commits.
 
 Both write files of their own, opened the same way (WAL, `synchronous=FULL`, foreign keys, equal checkpoints). The bare
 table has the columns and indexes of the ledger's job table, since it is made from the ledger's own schema.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,10 +22,24 @@ import perenne
 from perenne import App, Engine, Kind, sqlite
 from perenne.core import identity
 from perenne.files import workspace
-from perenne.runtime import clock, luck
-from perenne.store.sqlite import driver
+from perenne.runtime import clock, luck, owner
+from perenne.store.sqlite import checkpoints, driver
 
 JOBS_AT_MOST = 100_000_000
+
+_CLAIM = """
+update job
+set state = 'RUNNING', attempt = ?, number = number + 1, spent = spent + 1, updated_at = ?
+where seq = (
+    select seq from job
+    where queue = 'default' and kind = 'bench.case' and version = 1 and state in ('QUEUED', 'RETRY_WAIT') and due_at = 0
+    order by rank, seq limit 1
+)
+returning seq
+"""
+_COMPLETE = """
+update job set state = 'COMPLETED', attempt = null, result = null, finished_at = ?, updated_at = ? where seq = ?
+"""
 
 
 class Case(msgspec.Struct):
@@ -38,12 +53,18 @@ KIND = Kind("bench.case", 1, lambda context, case: None, Case)
 APP = App("bench", [KIND], queues={"default": JOBS_AT_MOST})
 
 
-def open_engine(root: Path, vfs: str | None) -> Engine:
+def open_engine(root: Path, vfs: str | None, app: App = APP, *, work: bool = False) -> Engine:
     """An engine on a new workspace; through the VFS named, which the public door does not offer."""
-    perenne.create(root, APP, name="benchmark", specimen=True)
-    made = workspace.read(root)
-    opened = driver.SQLiteDriver(made.ledger, workspace=made.id, vfs=vfs)
-    return Engine(made, APP, opened, clock.SYSTEM, luck.SYSTEM, None)
+    perenne.create(root, app, name="benchmark", specimen=True)
+    return join(root, vfs, app, work=work)
+
+
+def join(root: Path, vfs: str | None, app: App = APP, *, work: bool = False) -> Engine:
+    """An engine on a workspace that is there."""
+    found = workspace.read(root)
+    holding = owner.take(found, alone=app.one_worker) if work else None
+    opened = driver.SQLiteDriver(found.ledger, workspace=found.id, vfs=vfs)
+    return Engine(found, app, opened, clock.SYSTEM, luck.SYSTEM, holding)
 
 
 def submit(engine: Engine, count: int, threads: int = 1) -> float:
@@ -63,13 +84,20 @@ def submit(engine: Engine, count: int, threads: int = 1) -> float:
         return time.perf_counter() - started
 
 
+def fill(engine: Engine, count: int, batch: int = 1_000) -> None:
+    """Store so many jobs, a batch a transaction."""
+    for start in range(0, count, batch):
+        some = range(start, min(start + batch, count))
+        engine.submit_many([engine.request(KIND, Case("own-mail-01.eml", number)) for number in some])
+
+
 class BareLoop:
     """Make the row of a new job, insert it, commit, and nothing else."""
 
     def __init__(self, path: Path, like: Mapping[str, Any], vfs: str | None) -> None:
         sqlite.open(path, mode="create").close()
         self._connection = sqlite.open(path, mode="write", vfs=vfs)
-        self._connection.pragma("wal_autocheckpoint", driver.CHECKPOINT_PAGES)
+        self._connection.pragma("wal_autocheckpoint", checkpoints.CHECKPOINT_PAGES)
         for statement in _job_table():
             self._connection.execute(statement)
         self._connection.execute(f"insert into queue (name, capacity) values ('{like['queue']}', {JOBS_AT_MOST})")
@@ -91,6 +119,29 @@ class BareLoop:
             execute(insert, row)
             execute("commit")
         return time.perf_counter() - started
+
+    def work(self, count: int) -> float:
+        """Seconds that so many claims and so many completions take, a commit each; the rows are stored before."""
+        execute = self._connection.execute
+        self._store(count)
+        started = time.perf_counter()
+        for _ in range(count):
+            now = clock.SYSTEM.now()
+            execute("begin immediate")
+            ((seq,),) = execute(_CLAIM, (str(uuid.uuid4()), now)).fetchall()
+            execute("commit")
+            execute("begin immediate")
+            execute(_COMPLETE, (now, now, seq))
+            execute("commit")
+        return time.perf_counter() - started
+
+    def _store(self, count: int) -> None:
+        row = dict(self._like)
+        self._connection.execute("begin immediate")
+        for number in range(count):
+            row["id"], row["rank"] = str(uuid.uuid4()), number
+            self._connection.execute(self._insert, row)
+        self._connection.execute("commit")
 
     def close(self) -> None:
         self._connection.close()

@@ -14,9 +14,10 @@ from pathlib import Path
 import machine
 import start
 import submit
+import work
 from figures import keep, show
 
-BENCHMARKS = {"submit": submit.measure, "start": start.measure}
+BENCHMARKS = {"submit": submit.measure, "work": work.measure, "start": start.measure}
 ROUNDS, QUICK_ROUNDS = 5, 2
 PLACE = Path(__file__).parents[1] / "build"
 
