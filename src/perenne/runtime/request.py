@@ -6,7 +6,6 @@ What does not live here: what a kind takes as input (`core.kind`), and the bound
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
@@ -20,8 +19,7 @@ from perenne.errors import InvalidInput
 from perenne.runtime.luck import Luck
 
 
-@dataclass(frozen=True)
-class Wishes:
+class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     """What may be said with a submit, beside kind and input.
 
     Args: job_id: a UUID of the caller's own. key: the same key and content again is the same job. unique_key: at most
@@ -48,10 +46,9 @@ def read(wishes: Mapping[str, Any]) -> Wishes:
 
     Raises: InvalidInput: one has no such name.
     """
-    known = [field.name for field in fields(Wishes)]
     for name in wishes:
-        if name not in known:
-            raise InvalidInput(f"{name}: no such wish; known: {', '.join(known)}", field=name)
+        if name not in Wishes.__struct_fields__:
+            raise InvalidInput(f"{name}: no such wish; known: {', '.join(Wishes.__struct_fields__)}", field=name)
     return Wishes(**wishes)
 
 

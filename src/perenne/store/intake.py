@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 
 import msgspec
 
@@ -99,8 +100,7 @@ def find_or_insert(tx: Transaction, wanted: Submission, now: int, actor: str) ->
     """
     places = _places(tx, wanted.dependencies) if wanted.dependencies else []
     unmet = sum(state != JobState.COMPLETED for _, state in places) if places else 0
-    change = decide(None, events.Submit(unmet), now)
-    assert isinstance(change, Change)
+    change = _birth(unmet)
     if not tx.run("take_place", name=wanted.queue):
         return _reuse(tx, wanted) or _refuse_place(tx, wanted)
     if not tx.run("insert_job", **_columns(wanted, change, unmet, now)):
@@ -110,6 +110,14 @@ def find_or_insert(tx: Transaction, wanted: Submission, now: int, actor: str) ->
     if places:
         return _wait(tx, wanted, places, now, actor)
     return Receipt(wanted.id, change.to, reused=False)
+
+
+@lru_cache(maxsize=64)
+def _birth(unmet: int) -> Change:
+    """How a job begins: the one change that depends on no time."""
+    change = decide(None, events.Submit(unmet), now=0)
+    assert isinstance(change, Change)
+    return change
 
 
 def _wait(tx: Transaction, wanted: Submission, places: list[tuple[int, str]], now: int, actor: str) -> Receipt:

@@ -10,18 +10,14 @@ import ctypes
 import os
 import struct
 import threading
-from typing import NamedTuple
+from functools import cache
 
 _AT_FDCWD = -100
 _WANTED = 0x100 | 0x200  # STATX_INO | STATX_SIZE; the device comes always. Source: statx(2)
-_INODE_AND_SIZE = struct.Struct("=32xQQ").unpack_from
-_DEVICE = struct.Struct("=136xII").unpack_from
+_FOUND = struct.Struct("=32xQQ88xII").unpack_from  # inode, size; major and minor number of the device
+_device = cache(os.makedev)
 
-
-class Look(NamedTuple):
-    device: int
-    inode: int
-    size_bytes: int
+Look = tuple[int, int, int]  # device, inode, size in bytes
 
 
 class _Answer(threading.local):
@@ -42,7 +38,7 @@ if _statx is not None:
 def look(name: bytes) -> Look:
     """Raises: OSError."""
     if _statx is not None and _statx(_AT_FDCWD, name, 0, _WANTED, _answer.address) == 0:
-        inode, size_bytes = _INODE_AND_SIZE(_answer.buffer)
-        return Look(os.makedev(*_DEVICE(_answer.buffer)), inode, size_bytes)
+        inode, size_bytes, major, minor = _FOUND(_answer.buffer)
+        return _device(major, minor), inode, size_bytes
     found = os.stat(name)  # also where a sandbox forbids statx, and for the error
-    return Look(found.st_dev, found.st_ino, found.st_size)
+    return found.st_dev, found.st_ino, found.st_size
