@@ -26,7 +26,7 @@ longest_s = 0.0
 ends_at = time.monotonic() + run_s
 while (began := time.monotonic()) < ends_at:
     try:
-        store.write(lambda tx: tx.run("set_queue_capacity", name=name, capacity=commits + 1))
+        store.write(lambda tx: tx.run("set_queue_controls", name=name, paused=commits % 2, stopped=0))
         commits += 1
     except StoreBusy:
         refusals += 1

@@ -1,10 +1,12 @@
 -- name: insert_attempt
--- An attempt begins; it is counted from here on. :id, :job, :number, :epoch, :owner, :now
+-- An attempt begins; it is counted from here on.
+-- :id, :job, :number, :epoch, :owner, :now
 insert into attempt (id, job, number, epoch, owner, claimed_at)
 values (:id, :job, :number, :epoch, :owner, :now)
 
 -- name: close_attempt
--- An attempt ends, once. :job, :number, :id, :outcome, :reason, :spent, :active_ms, :diagnostic, :now
+-- An attempt ends, once.
+-- :job, :number, :id, :outcome, :reason, :spent, :active_ms, :diagnostic, :now
 update attempt
 set
     ended_at = :now,
@@ -19,7 +21,8 @@ and id = :id
 and ended_at is null
 
 -- name: attempts_of_job
--- Every attempt of a job, oldest first. :job_id
+-- Every attempt of a job, oldest first.
+-- :job_id
 select
     attempt.id, job.id, attempt.number, attempt.epoch, attempt.owner, attempt.claimed_at, attempt.ended_at,
     attempt.outcome, attempt.reason, attempt.spent, attempt.active_ms, attempt.diagnostic

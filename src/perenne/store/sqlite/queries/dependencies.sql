@@ -1,10 +1,12 @@
 -- name: insert_dependency
--- One job waits for another. :job, :needs
+-- One job waits for another.
+-- :job, :needs
 insert into dependency (job, needs)
 values (:job, :needs)
 
 -- name: needs_of_job
--- Ids and states of what a job waits for, in the order of submission. :job
+-- Ids and states of what a job waits for, in the order of submission.
+-- :job
 select job.id, job.state, dependency.waived
 from dependency
 join job on job.seq = dependency.needs
@@ -12,34 +14,39 @@ where dependency.job = :job
 order by dependency.needs
 
 -- name: dependants_of_job
--- Places of the jobs that wait for this one. :needs
+-- Places of the jobs that wait for this one.
+-- :needs
 select job, waived
 from dependency
 where needs = :needs
 order by job
 
 -- name: lower_unmet
--- One dependency less is missing. :job
+-- One dependency less is missing.
+-- :job
 update job
 set unmet = unmet - 1
 where seq = :job
 and unmet > 0
 
 -- name: raise_unmet
--- One dependency more is missing. :job
+-- One dependency more is missing.
+-- :job
 update job
 set unmet = unmet + 1
 where seq = :job
 
 -- name: waive_dependencies
--- A person lets the job go on without what is still missing. :job
+-- A person lets the job go on without what is still missing.
+-- :job
 update dependency
 set waived = 1
 where job = :job
 and needs in (select seq from job where state <> 'COMPLETED')
 
 -- name: claim_dependency
--- A waived dependency counts again, since it was started again. :job, :needs
+-- A waived dependency counts again, since it was started again.
+-- :job, :needs
 update dependency
 set waived = 0
 where job = :job

@@ -1,5 +1,6 @@
 -- name: wrong_counters
--- Queues that count their unfinished jobs wrongly, with what they say and what is. :final (JSON), :limit
+-- Queues that count their unfinished jobs wrongly, with what they say and what is.
+-- :final (JSON), :limit
 select queue.name, queue.unfinished, count(job.seq) as real
 from queue
 left join job on job.queue = queue.name and job.state not in (select value from json_each(:final))
@@ -9,7 +10,8 @@ order by queue.name
 limit :limit
 
 -- name: wrong_unmet
--- Jobs that count their missing dependencies wrongly, with what they say and what is. :completed, :limit
+-- Jobs that count their missing dependencies wrongly, with what they say and what is.
+-- :completed, :limit
 select job.id, job.unmet, coalesce(missing.count, 0)
 from job
 left join (
@@ -25,7 +27,8 @@ order by job.seq
 limit :limit
 
 -- name: running_without_attempt
--- Jobs that run, but whose attempt is absent, ended or another one. :running, :limit
+-- Jobs that run, but whose attempt is absent, ended or another one.
+-- :running, :limit
 select job.id, job.number
 from job
 left join attempt on attempt.job = job.seq and attempt.number = job.number
@@ -35,7 +38,8 @@ order by job.seq
 limit :limit
 
 -- name: attempt_without_running
--- Attempts that are open, although their job does not run them. :running, :limit
+-- Attempts that are open, although their job does not run them.
+-- :running, :limit
 select job.id, job.state, attempt.number
 from attempt
 join job on job.seq = attempt.job
@@ -45,7 +49,8 @@ order by attempt.job, attempt.number
 limit :limit
 
 -- name: wrong_births
--- Jobs whose first line of history is not where they say. :limit
+-- Jobs whose first line of history is not where they say.
+-- :limit
 select job.id, job.born
 from job
 left join history on history.seq = job.born

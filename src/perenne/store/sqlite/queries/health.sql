@@ -1,6 +1,7 @@
 -- name: running_lives
--- Attempts that run: their job, owner and start, and the last moment that nobody but their owner can have written.
--- A row that somebody else touched last (a wish, a control) says nothing about the owner. :running, :limit
+-- Attempts that run: their job, owner and start, and the last moment that nobody but their owner can have written. A
+-- row that somebody else touched last (a wish, a control) says nothing about the owner.
+-- :running, :limit
 select
     job.id, attempt.number, attempt.owner, owner.pid, owner.left_at, attempt.claimed_at,
     max(
@@ -32,7 +33,8 @@ order by job.seq
 limit :limit
 
 -- name: stuck_jobs
--- BLOCKED jobs that wait for something else than other jobs. :reasons (JSON: those that do), :limit
+-- BLOCKED jobs that wait for something else than other jobs.
+-- :reasons (JSON: those that do), :limit
 select id, kind, version, reason, diagnostic
 from job
 where state = 'BLOCKED'
@@ -41,7 +43,8 @@ order by seq
 limit :limit
 
 -- name: unfinished_kinds
--- Every kind that has unfinished jobs, with their number. :final (JSON)
+-- Every kind that has unfinished jobs, with their number.
+-- :final (JSON)
 select kind, version, count(*)
 from job
 where state not in (select value from json_each(:final))
@@ -49,13 +52,15 @@ group by kind, version
 order by kind, version
 
 -- name: unknown_jobs
--- Those of the ids that belong to no job. :ids (JSON)
+-- Those of the ids that belong to no job.
+-- :ids (JSON)
 select value
 from json_each(:ids)
 where not exists (select 1 from job where job.id = json_each.value)
 
 -- name: jobs_in_doubt
--- Jobs that only a person can settle. :state, :limit
+-- Jobs that only a person can settle.
+-- :state, :limit
 select id, kind, version, reason, diagnostic
 from job
 where state = :state

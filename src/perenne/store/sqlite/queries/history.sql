@@ -1,17 +1,20 @@
 -- name: insert_birth
--- The first line about the job that this transaction inserted last, at the place the job keeps. :actor
+-- The first line about the job that this transaction inserted last, at the place the job keeps.
+-- :actor
 insert into history (seq, job, subject, verb, to_state, reason, actor, at)
 select born, seq, 'job:' || id, 'submit', state, reason, :actor, submitted_at
 from job
 where seq = last_insert_rowid()
 
 -- name: insert_history
--- One line that stays. :job, :subject, :verb, :from_state, :to_state, :reason, :actor, :now, :number
+-- One line that stays.
+-- :job, :subject, :verb, :from_state, :to_state, :reason, :actor, :now, :number
 insert into history (job, subject, verb, from_state, to_state, reason, actor, at, number)
 values (:job, :subject, :verb, :from_state, :to_state, :reason, :actor, :now, :number)
 
 -- name: list_history
 -- Lines about anything after :after, at most :limit.
+-- :after, :limit
 select
     history.seq, job.id, history.subject, history.verb, history.from_state, history.to_state, history.reason,
     history.actor, history.at, history.number
@@ -22,7 +25,8 @@ order by history.seq
 limit :limit
 
 -- name: history_of_job
--- Lines about one job after :after, at most :limit: its birth, then what followed. :job_id
+-- Lines about one job after :after, at most :limit: its birth, then what followed.
+-- :job_id, :after, :limit
 select
     history.seq, job.id, history.subject, history.verb, history.from_state, history.to_state, history.reason,
     history.actor, history.at, history.number
@@ -47,19 +51,22 @@ select coalesce(max(seq), 0)
 from history
 
 -- name: insert_listener
--- Someone who wants a notice of every end from now on. :name, :now
+-- Someone who wants a notice of every end from now on.
+-- :name, :now
 insert into listener (name, since)
 values (:name, :now)
 on conflict (name) do nothing
 
 -- name: insert_notices
--- One notice a listener, in the transaction that ends the job; the id is stable. :job, :number, :state, :now
+-- One notice a listener, in the transaction that ends the job; the id is stable.
+-- :job, :state, :now, :job_id, :revision
 insert into notice (id, listener, job, state, at)
 select :job_id || '.' || :revision || '.' || name, name, :job, :state, :now
 from listener
 
 -- name: pending_notices
--- Notices not yet acknowledged by one listener, oldest first. :listener, :limit
+-- Notices not yet acknowledged by one listener, oldest first.
+-- :listener, :limit
 select notice.id, job.id, notice.state, notice.at
 from notice
 join job on job.seq = notice.job
@@ -68,6 +75,7 @@ order by notice.at, notice.id
 limit :limit
 
 -- name: delete_notice
--- The listener has dealt with it. :id
+-- The listener has dealt with it.
+-- :id
 delete from notice
 where id = :id

@@ -1,5 +1,7 @@
 -- name: insert_job
 -- A new job, or no row when its id, its key or its active key is taken. One parameter a column.
+-- :id, :kind, :version, :queue, :state, :reason, :priority, :rank, :now, :due_at, :key, :unique_key, :input,
+-- :publications, :requested_at, :on_dependency, :unmet, :max_attempts, :active_limit_ms
 insert into job (
     id, kind, version, queue, state, reason, priority, rank, submitted_at, born, due_at, key, unique_key, input,
     publications, requested_at, on_dependency, unmet, max_attempts, active_limit_ms, updated_at
@@ -12,7 +14,8 @@ values (
 on conflict do nothing
 
 -- name: job_by_id
--- One job, every column. :id
+-- One job, every column.
+-- :id
 select
     seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
     publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
@@ -22,7 +25,8 @@ from job
 where id = :id
 
 -- name: job_by_key
--- The job of a client key, every column. :key
+-- The job of a client key, every column.
+-- :key
 select
     seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
     publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
@@ -32,7 +36,8 @@ from job
 where key = :key
 
 -- name: job_by_seq
--- One job by its place of submission, every column. :seq
+-- One job by its place of submission, every column.
+-- :seq
 select
     seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
     publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
@@ -43,6 +48,7 @@ where seq = :seq
 
 -- name: list_jobs
 -- Jobs in the order of submission, after :after, at most :limit; all or those in :state.
+-- :after, :state, :limit
 select
     seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
     publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
@@ -62,14 +68,16 @@ where state = 'BLOCKED'
 order by seq
 
 -- name: active_job
--- The unfinished job of an active key. :unique_key
+-- The unfinished job of an active key.
+-- :unique_key
 select id
 from job
 where unique_key = :unique_key
 and state not in ('COMPLETED', 'FAILED', 'CANCELLED', 'DEAD')
 
 -- name: best_in_lane
--- The first due jobs of one queue and kind, by rank, then submission, every column. :queue, :kind, :version, :limit
+-- The first due jobs of one queue and kind, by rank, then submission, every column.
+-- :queue, :kind, :version, :limit
 select
     seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
     publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
@@ -85,7 +93,8 @@ order by rank, seq
 limit :limit
 
 -- name: ripen
--- Marks jobs whose time has come as due, in bounded steps. :now, :limit
+-- Marks jobs whose time has come as due, in bounded steps.
+-- :now, :limit
 update job
 set due_at = 0
 where seq in (
@@ -133,7 +142,8 @@ returning
 
 -- name: end_attempt
 -- Ends the running attempt, only by the holder of the whole token; the row as it is then, every column.
--- Token: :attempt, :number, :epoch; then the change.
+-- :attempt, :number, :epoch, :to_state, :reason, :due_at, :spent, :failed, :interrupted, :active_ms, :result,
+-- :diagnostic, :finished_at, :now, :seq
 update job
 set
     state = :to_state,
@@ -163,7 +173,8 @@ returning
 
 -- name: move_job
 -- Moves a job that is not running, if it still stands as it was read; the row as it is then, every column.
--- :seq, :from_state, :revision, then the change.
+-- :seq, :from_state, :revision, :to_state, :reason, :due_at, :spent, :failures, :interruptions, :unmet, :cancel_asked,
+-- :active_ms, :diagnostic, :finished_at, :now
 update job
 set
     state = :to_state,
@@ -190,7 +201,8 @@ returning
     diagnostic, updated_at, finished_at, revision
 
 -- name: note_blocked
--- Says why a blocked job stays blocked; its state does not move. :seq, :reason, :diagnostic, :now
+-- Says why a blocked job stays blocked; its state does not move.
+-- :seq, :reason, :diagnostic, :now
 update job
 set
     reason = :reason,
@@ -201,7 +213,8 @@ where seq = :seq
 and state = 'BLOCKED'
 
 -- name: ask_job
--- Notes what is asked of a running attempt. :seq, :attempt, :cancel_asked, :pause_asked, :now
+-- Notes what is asked of a running attempt.
+-- :seq, :attempt, :cancel_asked, :pause_asked, :now
 update job
 set
     cancel_asked = :cancel_asked,
@@ -214,6 +227,7 @@ and attempt = :attempt
 
 -- name: set_progress
 -- Progress of the running attempt, only by the holder of the whole token.
+-- :done, :total, :message, :now, :job_id, :attempt, :number, :epoch
 update job
 set
     progress_done = :done,
@@ -228,7 +242,8 @@ and number = :number
 and (select epoch from store) = :epoch
 
 -- name: token_holds
--- One row while the token is current, with what is asked of the attempt. :job_id, :attempt, :number, :epoch
+-- One row while the token is current, with what is asked of the attempt.
+-- :job_id, :attempt, :number, :epoch
 select cancel_asked, pause_asked
 from job
 where id = :job_id

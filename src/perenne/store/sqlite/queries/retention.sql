@@ -1,5 +1,6 @@
 -- name: purge_edge
--- The newest finished job that is not among the :keep newest in these states. :states (JSON), :keep
+-- The newest finished job that is not among the :keep newest in these states.
+-- :states (JSON), :keep
 select finished_at, seq
 from job
 where finished_at is not null
@@ -9,8 +10,9 @@ limit 1
 offset :keep
 
 -- name: purge_candidates
--- Jobs in these states that ended before one place, newest end first; never the newest job of all, since its place would
--- be given twice. :states (JSON), :before_at, :before_seq, :limit
+-- Jobs in these states that ended before one place, newest end first; never the newest job of all, since its place
+-- would be given twice.
+-- :states (JSON), :before_at, :before_seq, :limit
 select finished_at, seq
 from job
 where finished_at is not null
@@ -40,7 +42,8 @@ and seq < (select max(seq) from job)
 order by finished_at desc, seq desc
 
 -- name: named_by_others
--- One row when a job outside the given ones names this one as what it waits for. :needs, :jobs (JSON)
+-- One row when a job outside the given ones names this one as what it waits for.
+-- :needs, :jobs (JSON)
 select 1
 from dependency
 where needs = :needs
@@ -48,55 +51,65 @@ and job not in (select value from json_each(:jobs))
 limit 1
 
 -- name: delete_notices_of
--- Notices that nobody fetched. :jobs (JSON)
+-- Notices that nobody fetched.
+-- :jobs (JSON)
 delete from notice
 where job in (select value from json_each(:jobs))
 
 -- name: delete_births_of
--- The first line about each of these jobs, while the job still says where it stands. :jobs (JSON)
+-- The first line about each of these jobs, while the job still says where it stands.
+-- :jobs (JSON)
 delete from history
 where seq in (select born from job where seq in (select value from json_each(:jobs)))
 
 -- name: delete_history_of
--- Every other line about these jobs. :jobs (JSON)
+-- Every other line about these jobs.
+-- :jobs (JSON)
 delete from history
 where job in (select value from json_each(:jobs))
 and from_state is not null
 
 -- name: detach_births_of
--- The first line about each of these jobs stays; its subject still names the job. :jobs (JSON)
+-- The first line about each of these jobs stays; its subject still names the job.
+-- :jobs (JSON)
 update history
 set job = null
 where seq in (select born from job where seq in (select value from json_each(:jobs)))
 
 -- name: detach_history_of
--- Every other line about these jobs stays too. :jobs (JSON)
+-- Every other line about these jobs stays too.
+-- :jobs (JSON)
 update history
 set job = null
 where job in (select value from json_each(:jobs))
 and from_state is not null
 
 -- name: delete_attempts_of
--- Every attempt of these jobs. :jobs (JSON)
+-- Every attempt of these jobs.
+-- :jobs (JSON)
 delete from attempt
 where job in (select value from json_each(:jobs))
 
 -- name: delete_dependencies_of
--- What these jobs waited for. :jobs (JSON)
+-- What these jobs waited for.
+-- :jobs (JSON)
 delete from dependency
 where job in (select value from json_each(:jobs))
 
 -- name: delete_jobs
--- The jobs themselves, once nothing names them. :jobs (JSON)
+-- The jobs themselves, once nothing names them.
+-- :jobs (JSON)
 delete from job
 where seq in (select value from json_each(:jobs))
 
 -- name: insert_line_at
--- One line about the whole workspace at a given place. :seq, :verb, :reason, :actor, :now
+-- One line about the whole workspace at a given place.
+-- :seq, :verb, :reason, :actor, :now
 insert into history (seq, subject, verb, reason, actor, at)
 values (:seq, 'workspace', :verb, :reason, :actor, :now)
 
 -- name: delete_line
--- One line of history that a newer one replaces. :seq
+-- One line of history that a newer one replaces.
+-- :seq
 delete from history
 where seq = :seq

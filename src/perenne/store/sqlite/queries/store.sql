@@ -1,5 +1,6 @@
 -- name: insert_store
--- Names the workspace this file belongs to. :workspace, :now
+-- Names the workspace this file belongs to.
+-- :workspace, :now
 insert into store (singleton, workspace, epoch, created_at)
 values (1, :workspace, 1, :now)
 
@@ -9,18 +10,21 @@ select workspace, epoch, paused, stopped
 from store
 
 -- name: set_store_controls
--- Pauses, stops or resumes the whole workspace. :paused, :stopped
+-- Pauses, stops or resumes the whole workspace.
+-- :paused, :stopped
 update store
 set paused = :paused, stopped = :stopped
 
 -- name: insert_queue
--- A queue with its bound; an existing one stays as it is. :name, :capacity
+-- A queue with its bound; an existing one stays as it is.
+-- :name, :capacity
 insert into queue (name, capacity)
 values (:name, :capacity)
 on conflict (name) do nothing
 
 -- name: read_queue
--- One queue. :name
+-- One queue.
+-- :name
 select name, capacity, unfinished, paused, stopped
 from queue
 where name = :name
@@ -32,39 +36,38 @@ from queue
 order by name
 
 -- name: set_queue_controls
--- Pauses, stops or resumes one queue. :name, :paused, :stopped
+-- Pauses, stops or resumes one queue.
+-- :name, :paused, :stopped
 update queue
 set paused = :paused, stopped = :stopped
 where name = :name
 
--- name: set_queue_capacity
--- A new bound; what is already queued stays. :name, :capacity
-update queue
-set capacity = :capacity
-where name = :name
-
 -- name: take_place
--- One more unfinished job, only while the bound allows it: exact, because it is this statement. :name
+-- One more unfinished job, only while the bound allows it: exact, because it is this statement.
+-- :name
 update queue
 set unfinished = unfinished + 1
 where name = :name
 and unfinished < capacity
 
 -- name: leave_place
--- One unfinished job less. :name
+-- One unfinished job less.
+-- :name
 update queue
 set unfinished = unfinished - 1
 where name = :name
 
 -- name: insert_owner
--- A worker that took its lock, or works again under it. :id, :pid, :boot_id, :started, :now
+-- A worker that took its lock, or works again under it.
+-- :id, :pid, :boot_id, :started, :now
 insert into owner (id, pid, boot_id, started, joined_at)
 values (:id, :pid, :boot_id, :started, :now)
 on conflict (id) do update
 set left_at = null
 
 -- name: close_owner
--- A worker that left, or was proved dead. :id, :now
+-- A worker that left, or was proved dead.
+-- :id, :now
 update owner
 set left_at = :now
 where id = :id
