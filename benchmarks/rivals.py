@@ -120,28 +120,37 @@ class BareLoop:
             execute("commit")
         return time.perf_counter() - started
 
-    def work(self, count: int) -> float:
-        """Seconds that so many claims and so many completions take, a commit each; the rows are stored before."""
-        execute = self._connection.execute
-        self._store(count)
-        started = time.perf_counter()
-        for _ in range(count):
-            now = clock.SYSTEM.now()
-            execute("begin immediate")
-            ((seq,),) = execute(_CLAIM, (str(uuid.uuid4()), now)).fetchall()
-            execute("commit")
-            execute("begin immediate")
-            execute(_COMPLETE, (now, now, seq))
-            execute("commit")
-        return time.perf_counter() - started
-
-    def _store(self, count: int) -> None:
+    def store(self, count: int) -> None:
+        """So many rows that wait, in one commit."""
         row = dict(self._like)
         self._connection.execute("begin immediate")
         for number in range(count):
             row["id"], row["rank"] = str(uuid.uuid4()), number
             self._connection.execute(self._insert, row)
         self._connection.execute("commit")
+
+    def claim(self) -> int:
+        """Take the first row that waits, and commit; its place."""
+        execute = self._connection.execute
+        execute("begin immediate")
+        ((seq,),) = execute(_CLAIM, (str(uuid.uuid4()), clock.SYSTEM.now())).fetchall()
+        execute("commit")
+        return int(seq)
+
+    def complete(self, seq: int) -> None:
+        """Let a claimed row be done, and commit."""
+        now = clock.SYSTEM.now()
+        self._connection.execute("begin immediate")
+        self._connection.execute(_COMPLETE, (now, now, seq))
+        self._connection.execute("commit")
+
+    def work(self, count: int) -> float:
+        """Seconds that so many claims and so many completions take, a commit each; the rows are stored before."""
+        self.store(count)
+        started = time.perf_counter()
+        for _ in range(count):
+            self.complete(self.claim())
+        return time.perf_counter() - started
 
     def close(self) -> None:
         self._connection.close()

@@ -12,12 +12,15 @@ import tempfile
 from pathlib import Path
 
 import machine
+import scale
 import start
 import submit
+import takeover
+import wake
 import work
 from figures import keep, show
 
-BENCHMARKS = {"submit": submit.measure, "work": work.measure, "start": start.measure}
+BENCHMARKS = {one.__name__: one.measure for one in (submit, work, wake, takeover, scale, start)}
 ROUNDS, QUICK_ROUNDS = 5, 2
 PLACE = Path(__file__).parents[1] / "build"
 

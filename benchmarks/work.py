@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,10 @@ WARM_UP = 1_500
 
 def measure(folder: Path, *, rounds: int, quick: bool) -> tuple[dict[str, Any], list[Figure]]:
     """The figures of both disks."""
-    counts = {"own disk": (300, 600) if quick else (1_000, 4_000), "2 ms more a sync": (50, 400) if quick else (200, 2_000)}
+    counts = {
+        "own disk": (300, 600) if quick else (1_000, 4_000),
+        "2 ms more a sync": (50, 400) if quick else (200, 2_000),
+    }
     slow = SlowDisk()
     figures = _disk(folder / "own", "own disk", None, counts["own disk"], rounds)
     figures += _disk(folder / "slow", "2 ms more a sync", slow, counts["2 ms more a sync"], rounds)
@@ -39,14 +43,19 @@ def _disk(folder: Path, name: str, slow: SlowDisk | None, counts: tuple[int, int
     with open_engine(folder / "workspace", vfs, work=True) as engine:
         bare = BareLoop(folder / "bare.sqlite", a_row_of(engine), vfs)
         _warm(engine, bare, slow)
-        bare_s, engine_s = _rounds(engine, bare, counts, rounds)
+        bare_s, engine_s, cpu_us = _rounds(engine, bare, counts, rounds)
         bare.close()
     figures = [_rate(f"{name}: bare loop", bare_s)]
     for slots in SLOTS:
         ratios = [bare / ours for bare, ours in zip(bare_s, engine_s[slots], strict=True)]
         target = TARGETS.get((name, slots), "")
-        figures.append(Figure(f"{name}: {_said(slots)} / bare loop", statistics.median(ratios), "ratio", target, ratios))
+        figures.append(
+            Figure(f"{name}: {_said(slots)} / bare loop", statistics.median(ratios), "ratio", target, ratios)
+        )
         figures.append(_rate(f"{name}: {_said(slots)}", engine_s[slots]))
+        figures.append(
+            Figure(f"{name}: CPU of a job, {_said(slots)}", statistics.median(cpu_us[slots]), "µs", "", cpu_us[slots])
+        )
     return figures
 
 
@@ -66,33 +75,36 @@ def _warm(engine: Engine, bare: BareLoop, slow: SlowDisk | None) -> None:
 
 def _rounds(
     engine: Engine, bare: BareLoop, counts: tuple[int, int], rounds: int
-) -> tuple[list[float], dict[int, list[float]]]:
-    """Seconds a job of the bare loop, and of so many slots; who begins alternates."""
+) -> tuple[list[float], dict[int, list[float]], dict[int, list[float]]]:
+    """Seconds a job of the bare loop, and of so many slots, and its microseconds of CPU; who begins alternates."""
     bare_s: list[float] = []
     engine_s: dict[int, list[float]] = {slots: [] for slots in SLOTS}
+    cpu_us: dict[int, list[float]] = {slots: [] for slots in SLOTS}
     for round_number in range(rounds):
         if not round_number % 2:
             bare_s.append(bare.work(counts[0]) / counts[0])
         for slots in SLOTS:
-            # One slot commits about once a job, as the bare loop does; many get many jobs, so that a start weighs little.
+            # One slot commits about once a job, as the bare loop does; many end many jobs with one commit.
             count = counts[0] if slots == 1 else counts[1]
-            engine_s[slots].append(_work(engine, count, slots) / count)
+            taken_s, used_s = _work(engine, count, slots)
+            engine_s[slots].append(taken_s / count)
+            cpu_us[slots].append(used_s / count * 1e6)
         if round_number % 2:
             bare_s.append(bare.work(counts[0]) / counts[0])
-    return bare_s, engine_s
+    return bare_s, engine_s, cpu_us
 
 
-def _work(engine: Engine, count: int, slots: int) -> float:
-    """Seconds until so many stored jobs are acknowledged."""
+def _work(engine: Engine, count: int, slots: int) -> tuple[float, float]:
+    """Seconds until so many stored jobs are acknowledged, and the CPU they took."""
     fill(engine, count)
-    started = time.perf_counter()
+    started, used_s = time.perf_counter(), time.process_time()
     report = engine.work(slots=slots)
     taken_s = time.perf_counter() - started
     assert report.ended == count, f"{report.ended} of {count} jobs ended"
-    return taken_s
+    return taken_s, time.process_time() - used_s
 
 
-def _rate(name: str, each_s: list[float]) -> Figure:
+def _rate(name: str, each_s: Sequence[float]) -> Figure:
     rates = [1 / seconds for seconds in each_s]
     return Figure(name, statistics.median(rates), "jobs a s", "", rates)
 
