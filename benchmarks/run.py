@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 import machine
+import peers
 import scale
 import start
 import submit
@@ -20,7 +21,7 @@ import wake
 import work
 from figures import keep, show
 
-BENCHMARKS = {one.__name__: one.measure for one in (submit, work, wake, takeover, scale, start)}
+BENCHMARKS = {one.__name__: one.measure for one in (submit, work, wake, takeover, scale, start, peers)}
 ROUNDS, QUICK_ROUNDS = 5, 2
 PLACE = Path(__file__).parents[1] / "build"
 
