@@ -183,7 +183,7 @@ def test_a_newer_ledger_is_refused(perenne: Any, specimen: Path, refused: Any, v
     connection.pragma("user_version", 99)
     connection.close()
     said = refused(specimen, lambda: _steady_lock(perenne, verb, specimen), REFUSED)
-    assert "ledger.sqlite: schema version 99, this program knows up to 1" in said, said
+    assert "ledger.sqlite: schema version 99, this program knows up to " in said, said
 
 
 def _steady_lock(perenne: Any, verb: str, workspace: Path) -> Any:

@@ -8,7 +8,7 @@ import pytest
 
 from perenne.core import events
 from perenne.core.states import JobState
-from perenne.store.ledger import RIPEN_AT_MOST, Lane
+from perenne.store.claims import RIPEN_AT_MOST, Lane, next_due
 
 S = JobState
 MINUTE_S = 60
@@ -72,10 +72,10 @@ def test_a_due_job_takes_the_place_of_its_submission(room: Any) -> None:
     late = room.submit(due_at=room.now + 10_000_000).job_id
     soon = room.submit(due_at=room.now + 5_000_000).job_id
     now = room.submit().job_id
-    assert room.reader.next_due() == room.now + 5_000_000
+    assert room.driver.read(next_due) == room.now + 5_000_000
     room.later(10)
     assert claimed(room) == [late, soon, now]
-    assert room.reader.next_due() is None
+    assert room.driver.read(next_due) is None
 
 
 def test_many_that_become_due_at_once_are_all_found(room: Any) -> None:
@@ -112,18 +112,18 @@ def test_what_cannot_run_blocks_nothing(crowded: Any) -> None:
 
 
 PLANS = {
-    "best_in_lane": ({"queue": "wide", "kind": "test.work", "version": 1}, "job_ripe"),
+    "best_in_lane": ({"queue": "wide", "kind": "test.work", "version": 1, "limit": 5}, "job_ripe"),
     "ripen": ({"now": 1, "limit": 5}, "job_due"),
     "next_due": ({}, "job_due"),
-    "standing_jobs": ({"state": "BLOCKED"}, "job_standing"),
-    "open_attempts": ({}, "job_standing"),
-    "asked_of_running": ({}, "job_standing"),
+    "blocked_jobs": ({}, "job_blocked"),
+    "open_attempts": ({}, "job_running"),
+    "asked_of_running": ({}, "job_running"),
     "job_by_id": ({"id": "x"}, "sqlite_autoindex_job_1"),
     "job_by_key": ({"key": "x"}, "job_key"),
     "active_job": ({"unique_key": "x"}, "job_active"),
     "dependants_of_job": ({"needs": 1}, "dependency_needs"),
     "needs_of_job": ({"job": 1}, "PRIMARY KEY"),
-    "attempts_of_job": ({"job_id": "x"}, "attempt_of_job"),
+    "attempts_of_job": ({"job_id": "x"}, "attempt USING PRIMARY KEY"),
     "pending_notices": ({"listener": "x", "limit": 5}, "notice_of_listener"),
     "token_holds": ({"job_id": "x", "attempt": "x", "number": 1, "epoch": 1}, "sqlite_autoindex_job_1"),
 }

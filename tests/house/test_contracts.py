@@ -44,6 +44,7 @@ SOUND = {
     "store.ledger": "from perenne.core import decide",
     "store.sqlite.driver": "from perenne import sqlite\nfrom perenne.store import ledger",
     "surfaces.cli.main": "import perenne\nfrom perenne import errors",
+    "testing": "import perenne\nfrom perenne.runtime import worker",
     "tools": "from perenne.runtime import toolrunner",
     "wiring": "def open():\n    from perenne.runtime import worker\n    from perenne.store.sqlite import driver",
 }

@@ -37,7 +37,7 @@ class Trial:
         """The job as it stands after the worker found nothing more to do."""
         with self.open(kind) as engine:
             receipt = engine.submit(kind, input, **options)
-            testing.drain(engine)
+            testing.drain(engine, clock=self.clock)
             return engine.job(receipt.job_id)
 
     def log(self, job_id: str) -> list[dict[str, Any]]:

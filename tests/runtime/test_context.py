@@ -179,7 +179,7 @@ def test_a_lost_right_ends_progress_and_writes_nothing(trial: Trial, make_kind: 
         job = engine.job(job_id)
     assert errors
     assert (job.state, job.progress_done) == (JobState.COMPLETED, 0)
-    assert "stale_report_dropped" in [line["message"] for line in trial.log(job_id)]
+    assert "stale_report_dropped" in [line["message"] for line in trial.log("engine")]
 
 
 def test_publishing_asks_the_ledger_first(trial: Trial, make_kind: MakeKind) -> None:

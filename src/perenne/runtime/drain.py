@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
 from perenne.runtime.clock import Clock
 from perenne.runtime.wishes import Wishes
@@ -34,6 +35,13 @@ class Drain:
     def pressed(self) -> bool:
         return self._pressed_at is not None
 
+    @property
+    def hard(self) -> bool:
+        """Whether the time of patience is over: a second signal came, or the grace time has passed."""
+        if self._since is None:
+            return False
+        return self.asked >= 2 or self._clock.monotonic() - self._since >= GRACE_S
+
     def begin(self) -> None:
         if self._since is None:
             self._since = self._clock.monotonic()
@@ -43,12 +51,10 @@ class Drain:
         held = list(wishes)
         if self._since is None or not held:
             return
-        now = self._clock.monotonic()
-        if self.asked >= 2 or now - self._since >= GRACE_S:
+        if self.hard:
             self.press(held)
-        if self._pressed_at is not None and now - self._pressed_at >= LAST_GRACE_S:
-            # A thread cannot be ended from outside. Dying keeps the promise: whoever recovers finds it interrupted.
-            os._exit(EXIT_CODE)
+        if self._pressed_at is not None and self._clock.monotonic() - self._pressed_at >= LAST_GRACE_S:
+            die()
 
     def press(self, wishes: Iterable[Wishes]) -> None:
         """Stop tools now."""
@@ -63,6 +69,11 @@ class Drain:
             return None
         since, grace_s = (self._since, GRACE_S) if self._pressed_at is None else (self._pressed_at, LAST_GRACE_S)
         return max(since + grace_s - self._clock.monotonic(), 0.0)
+
+
+def die() -> NoReturn:
+    """End this process now: a thread cannot be ended from outside, and whoever recovers finds its job interrupted."""
+    os._exit(EXIT_CODE)
 
 
 @contextmanager
@@ -80,4 +91,4 @@ def signals(heard: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, handler or signal.SIG_DFL)

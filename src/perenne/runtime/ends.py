@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from itertools import count
 
 from perenne.core.job import Job
+from perenne.runtime.saying import said
 
 Listener = Callable[[Job], None]
 
@@ -20,7 +21,7 @@ class Ends:
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self._listeners: list[Listener] = []
-        self._report = report
+        self.report = report
         self._tickets = count()
         self._open: set[int] = set()
         self._changed = threading.Condition()
@@ -64,4 +65,4 @@ class Ends:
                     listener(job)
                 except Exception as error:
                     # A listener's fault is its own; the end stands and the others hear of it.
-                    self._report(f"listener of the end of job {job.id} failed: {type(error).__name__}: {error}")
+                    self.report(f"listener of the end of job {job.id} failed: {said(error)}")

@@ -15,12 +15,13 @@ from perenne.core import answers, events, limits
 from perenne.core.kind import Kind
 from perenne.core.publication import Publication, Published
 from perenne.crashpoints import crash_point
-from perenne.errors import Cancelled, EngineError, InvalidInput, TooLarge, Unwound
+from perenne.errors import Cancelled, InvalidInput, TooLarge, Unwound
 from perenne.files.workspace import Workspace
 from perenne.runtime import lookup
 from perenne.runtime.clock import Clock
 from perenne.runtime.context import Context
 from perenne.runtime.joblog import JobLog
+from perenne.runtime.saying import said
 from perenne.runtime.wishes import Wishes
 from perenne.store.ledger import Claim, Ledger
 
@@ -59,7 +60,10 @@ class Executor:
         crash_point("run.looked_up")
         if published.state != "absent":
             return events.NotCalled(), published
-        sentence = kind.missing() if kind.missing else None
+        try:
+            sentence = kind.missing() if kind.missing else None
+        except Exception as error:
+            return _failure(kind, error, log), published
         if sentence:
             return events.Missing(sentence), published
         context = self._context(claim, publication, wishes, log)
@@ -118,9 +122,8 @@ def _answer(kind: Kind, value: object, log: JobLog) -> events.Answer:
 
 def _failure(kind: Kind, error: BaseException, log: JobLog) -> events.Raised:
     log.write("error", "handler_failed", traceback="".join(traceback.format_exception(error)))
-    said = error.code if isinstance(error, EngineError) else type(error).__name__
     retryable = isinstance(error, Exception) and not isinstance(error, InvalidInput) and kind.retries(error)
-    return events.Raised(limits.clip(f"{said}: {error}"), retryable=retryable, backoff=kind.backoff)
+    return events.Raised(limits.clip(said(error)), retryable=retryable, backoff=kind.backoff)
 
 
 def _look_after(

@@ -13,6 +13,7 @@ import msgspec
 from perenne.core.job import Job
 from perenne.core.kind import Kind
 from perenne.core.publication import Publication, Published
+from perenne.runtime.saying import said
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _IDS = msgspec.json.Decoder(dict[str, str])
@@ -43,7 +44,7 @@ def look(kind: Kind, publication: Publication) -> Published:
         result = None if found.result is None else msgspec.json.encode(found.result)
         return msgspec.structs.replace(found, result=result)
     except Exception as error:
-        return Published("unknown", f"the lookup of {kind} failed: {type(error).__name__}: {error}")
+        return Published("unknown", f"the lookup of {kind} failed: {said(error)}")
 
 
 def clean(kind: Kind, publication: Publication) -> Published:
@@ -57,5 +58,5 @@ def clean(kind: Kind, publication: Publication) -> Published:
         if kind.discard is not None:
             kind.discard(publication)
     except Exception as error:
-        return Published("unknown", f"the leftovers of {kind} could not be dealt with: {type(error).__name__}: {error}")
+        return Published("unknown", f"the leftovers of {kind} could not be dealt with: {said(error)}")
     return Published.absent()

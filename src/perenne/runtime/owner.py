@@ -53,8 +53,8 @@ def take(workspace: Workspace, *, alone: bool) -> Holding:
     first = [_take_alone(workspace.worker_lock, text)] if alone else []
     try:
         atomic.make_folder(workspace.owners_folder)
-        own = Lock.take(workspace.lock_of(owner.id), text=text)
-        assert own is not None, "a new name was locked by somebody else"
+        while (own := Lock.take(workspace.lock_of(owner.id), text=text)) is None:
+            pass  # a recovery took the new file for one of a dead owner, and is removing it
     except BaseException:
         for lock in first:
             lock.release()

@@ -59,6 +59,17 @@ class Recovery:
                 crash_point("recover.lock_removed")
         return settled, living
 
+    def sweep(self) -> None:
+        """Remove locks, pipes and folders of processes that died before they signed in, or after they signed out."""
+        present = {owner.id for owner in self.owners.present()}
+        for path in sorted(self.workspace.owners_folder.glob("*.lock")):
+            if path.stem not in present and (proof := Lock.take(path)) is not None:
+                with proof:
+                    path.unlink(missing_ok=True)
+                    crash_point("recover.lock_removed")
+        wake.remove_dead(self.workspace.wake_folder)
+        self._remove_stages()
+
     def _settle_owner(self, owner: Owner) -> list[Job]:
         epoch = self.owners.epoch()
         attempts = self.owners.running(owner.id)

@@ -50,15 +50,16 @@ class Slots:
         self.fault: BaseException | None = None
         self.listener_sleeps = False
         self._perform, self._clock = perform, clock
-        self._readable, self._writable = os.pipe()
-        os.set_blocking(self._readable, False)
-        os.set_blocking(self._writable, False)
+        self._readable, self._writable = -1, -1
         self._todo: queue.SimpleQueue[Running | None] = queue.SimpleQueue()
         self._done: deque[Running] = deque()
         self._mean_s, self._samples = 0.0, 0
         self._threads = [threading.Thread(target=self._work, daemon=True, name=f"slot-{n}") for n in range(count)]
 
     def start(self) -> None:
+        self._readable, self._writable = os.pipe()
+        os.set_blocking(self._readable, False)
+        os.set_blocking(self._writable, False)
         for thread in self._threads:
             thread.start()
 
@@ -93,16 +94,18 @@ class Slots:
         del self.held[running.claim.token.attempt]
         running.wishes.stop.close()
 
-    def close(self, timeout_s: float) -> None:
-        """Let the threads end once they are free, and wait for them so long."""
+    def close(self, timeout_s: float) -> bool:
+        """Let the threads end once they are free, and wait for them so long; false when one still runs a handler."""
         for _ in self._threads:
             self._todo.put(None)
         deadline = self._clock.monotonic() + timeout_s
         for thread in self._threads:
             thread.join(max(deadline - self._clock.monotonic(), 0))
-        if not any(thread.is_alive() for thread in self._threads):
-            os.close(self._readable)
-            os.close(self._writable)
+        if any(thread.is_alive() for thread in self._threads):
+            return False
+        os.close(self._readable)
+        os.close(self._writable)
+        return True
 
     def _work(self) -> None:
         while (running := self._todo.get()) is not None:

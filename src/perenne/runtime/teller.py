@@ -23,14 +23,18 @@ class Teller:
         """Tell of these ends, then close the ticket."""
         self._news.put((ticket, jobs))
 
-    def close(self) -> None:
-        """Return once all is told."""
+    def close(self, timeout_s: float) -> None:
+        """Return once all is told, or when the time is over: a listener that hangs keeps no worker from ending."""
         self._news.put(None)
-        self._thread.join()
+        self._thread.join(timeout_s)
 
     def _work(self) -> None:
         while (news := self._news.get()) is not None:
             ticket, jobs = news
-            self._ends.tell(jobs)
-            self._ends.close(ticket)
+            try:
+                self._ends.tell(jobs)
+            except BaseException as error:  # a listener that would end its thread; this one goes on
+                self._ends.report(f"a listener ended with {type(error).__name__}; the other listeners were not told")
+            finally:
+                self._ends.close(ticket)
             crash_point("acknowledge.told")

@@ -45,15 +45,17 @@ class Bell:
         while (hung := _hang(folder)) is None:
             pass  # a recovery took the unfinished pipe for one of a dead process
         self.path, self._descriptor = hung
+        self._closing = threading.RLock()  # reentrant, for a signal handler that rings while its own thread closes
 
     def fileno(self) -> int:
         """A descriptor that is readable once the bell was rung."""
         return self._descriptor
 
     def ring(self) -> None:
-        """Ring one's own bell; safe in a signal handler."""
-        with contextlib.suppress(BlockingIOError):
-            os.write(self._descriptor, b"!")
+        """Ring one's own bell; safe in a signal handler, and nothing once it is closed."""
+        with self._closing, contextlib.suppress(BlockingIOError):
+            if self._descriptor >= 0:
+                os.write(self._descriptor, b"!")
 
     def wait(self, timeout_s: float | None, also: Sequence[Readable] = ()) -> list[Readable]:
         """Sleep until rung, until one of `also` is readable, or until the time is over; answers what is readable.
@@ -68,7 +70,9 @@ class Bell:
     def close(self) -> None:
         self.path.unlink(missing_ok=True)
         crash_point("wake.pipe_removed")
-        os.close(self._descriptor)
+        with self._closing:
+            os.close(self._descriptor)
+            self._descriptor = -1  # its number will be somebody else's
 
     def __enter__(self) -> Bell:
         return self

@@ -11,13 +11,16 @@ from dataclasses import dataclass
 
 from perenne.core import events
 from perenne.core.job import Job
-from perenne.errors import AlreadyFinished, DiskLow, NotAllowed, StaleToken, StoreBusy
-from perenne.runtime.drain import GRACE_S, Drain, signals
+from perenne.core.kind import Kind
+from perenne.crashpoints import crash_point
+from perenne.errors import AlreadyFinished, DiskLow, EngineError, NotAllowed, StaleToken, StoreBusy
+from perenne.runtime.drain import GRACE_S, Drain, die, signals
 from perenne.runtime.ends import Ends
 from perenne.runtime.executor import Executor
 from perenne.runtime.joblog import JobLog
 from perenne.runtime.luck import Luck
 from perenne.runtime.recovery import Recovery
+from perenne.runtime.saying import said
 from perenne.runtime.slots import Running, Slots
 from perenne.runtime.teller import Teller
 from perenne.runtime.wake import Bell
@@ -60,13 +63,14 @@ class Worker:
         self._ledger, self._clock, self._ends, self._luck, self._log = executor.ledger, executor.clock, ends, luck, log
         self._lanes = [Lane(kind.name, kind.version) for kind in executor.app.kinds]
         self._ring, self._actor = ring, f"worker:{owner.id}"
-        self._bell = Bell(executor.workspace.wake_folder)
+        self._bell: Bell | None = None
         self._slots = Slots(executor.perform, slots, self._clock)
         self._drain = Drain(self._clock)
         self._unrecorded: list[Running] = []
         self._watches: dict[str, Watch] = {}
         self._fault: BaseException | None = None
         self._waits_for: str | None = None
+        self._no_room = False
         self._due_at: int | None = None
         self.report = Report()
 
@@ -75,6 +79,7 @@ class Worker:
 
         Raises: StorageError: the store failed; what still runs is left to recovery.
         """
+        self._bell = Bell(self._executor.workspace.wake_folder)
         with self._bell, signals(self.stop):
             self._recovery.owners.join(self._owner, now=self._clock.now())
             self._ring()  # the others shall watch over us from now on
@@ -82,14 +87,16 @@ class Worker:
             self._slots.start()
             try:
                 self._meet_others()
+                self._recovery.sweep()
                 self._release_found()
                 self._loop(stay)
             except BaseException as fault:
                 self._fault = fault
                 self._drain.press(self._wishes())
             finally:
-                self._slots.close(GRACE_S)
-                self._teller.close()
+                if not self._slots.close(GRACE_S):
+                    die()  # its locks must not be free while a handler goes on
+                self._teller.close(GRACE_S)
                 for watch in self._watches.values():
                     watch.close()
         if self._fault is not None:
@@ -100,7 +107,8 @@ class Worker:
     def stop(self) -> None:
         """Drain: running attempts end at their next boundary and go back to the queue. Twice: stop their tools too."""
         self._drain.asked += 1
-        self._bell.ring()
+        if self._bell is not None:
+            self._bell.ring()
 
     def _loop(self, stay: bool) -> None:
         look = True
@@ -121,6 +129,7 @@ class Worker:
 
         A slot writes to its pipe only while we sleep, and looks whether we do after it put its end where we look.
         """
+        assert self._bell is not None
         self._slots.listener_sleeps = True
         most_s = 0.0 if self._slots.any_ended and not store_waits else self._patience(store_waits)
         ready = self._bell.wait(most_s, [self._slots, *self._watches.values()])
@@ -134,6 +143,8 @@ class Worker:
         if not ended and not wanted:
             return True
         ticket = self._ends.open()
+        if ended:
+            crash_point("acknowledge.begun")
         try:
             turn = self._ledger.turn(
                 [Ending(one.claim.token, _end_of(one), self._luck.fraction()) for one in ended],
@@ -147,11 +158,14 @@ class Worker:
             self._ends.close(ticket)
             self._unrecorded = ended
             self._say_waiting(str(error))
+            if self._drain.hard:
+                raise  # what ended is not recorded: whoever recovers looks at what is published
             return False
         except BaseException:
             self._ends.close(ticket)
             raise
-        self._unrecorded, self._waits_for, self._due_at = [], None, turn.due_at
+        self._unrecorded, self._due_at = [], turn.due_at
+        self._note_room(self._ledger.refusal("claim") if wanted and not turn.claims else None)
         self._tell(ticket, ended, turn.ended)
         self._start(turn.claims)
         return True
@@ -170,6 +184,14 @@ class Worker:
     def _start(self, claims: list[Claim]) -> None:
         for claim in claims:
             self._slots.put(claim)
+
+    def _note_room(self, refusal: EngineError | None) -> None:
+        """Nothing is claimed while the disk has no room; when there is some again, nobody rings."""
+        self._no_room = refusal is not None
+        if refusal is None:
+            self._waits_for = None
+        else:
+            self._say_waiting(str(refusal))
 
     def _say_waiting(self, why: str) -> None:
         """Once a spell: a full disk is a state, not a storm of messages."""
@@ -218,10 +240,10 @@ class Worker:
         held = list(self._slots.held.values())
         lefts = [one.left_s(now) for one in held if not one.wishes.asked("limit")]
         waits = [LONGEST_SLEEP_S, *(left_s for left_s in lefts if left_s is not None)]
-        waits += [PATIENCE_S] if store_waits else []
+        waits += [PATIENCE_S] if store_waits or self._no_room else []
         step_s = self._drain.next_step_s()
         waits += [] if step_s is None else [step_s]
-        if self._due_at is not None and not self._drain.begun and self._slots.room > 0:
+        if self._due_at is not None and not self._no_room and not self._drain.begun and self._slots.room > 0:
             waits.append((self._due_at - self._clock.now()) / 1e6)
         return max(min(waits), 0.0)
 
@@ -231,9 +253,15 @@ class Worker:
             job = self._reader.job(job_id)
             if job.reason != "tool_missing" or not self._executor.app.knows(job.kind, job.version):
                 continue
-            kind = self._executor.app.kind(job.kind, job.version)
-            if kind.missing is None or kind.missing() is None:
+            if self._has_tool(self._executor.app.kind(job.kind, job.version)):
                 self._release(job_id)
+
+    def _has_tool(self, kind: Kind) -> bool:
+        try:
+            return kind.missing is None or kind.missing() is None
+        except Exception as error:
+            self._log.write("error", "missing_failed", kind=str(kind), error=said(error))
+            return False
 
     def _release(self, job_id: str) -> None:
         try:

@@ -37,11 +37,11 @@ def claim(tx: Transaction, lanes: Sequence[Lane], owner: str, attempts: Sequence
     store = tx.one("read_store")
     assert store is not None
     _, epoch, paused, stopped = store
-    if paused or stopped:
-        return []
     due_at = next_due(tx)
     if due_at is not None and due_at <= now:
-        tx.run("ripen", now=now, limit=RIPEN_AT_MOST)
+        tx.run("ripen", now=now, limit=RIPEN_AT_MOST)  # also under a pause: what is due is not waited for by the clock
+    if paused or stopped:
+        return []
     best = _best(tx, lanes, len(attempts))
     return [_start(tx, job, owner, attempt, epoch, now) for job, attempt in zip(best, attempts, strict=False)]
 

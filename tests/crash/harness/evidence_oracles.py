@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+import tempfile
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -20,10 +22,12 @@ MAIL, PICTURE = "labfy.capability.eml_headers.v1", "labfy.capability.exif_metada
 
 
 def asked(root: Path, query: str) -> list[tuple[Any, ...]]:
-    """The answer of the catalogue, through no line of the application."""
-    with closing(apsw.Connection(str(root / "Enquete.sqlite"), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
-        connection.set_busy_timeout(10_000)
-        return connection.execute(query).fetchall()
+    """The answer of a copy of the catalogue: a journal that a dead writer left is rolled back there, and only there."""
+    with tempfile.TemporaryDirectory() as folder:
+        for file in root.glob("Enquete.sqlite*"):
+            shutil.copy(file, folder)
+        with closing(apsw.Connection(str(Path(folder, "Enquete.sqlite")))) as connection:
+            return connection.execute(query).fetchall()
 
 
 def accepted_is_found(rows: Rows, accepted: Journal) -> None:
@@ -66,6 +70,12 @@ def published_once(rows: Rows, root: Path) -> None:
     require(derivatives == files, "derivatives are rows and files", derivatives, files)
     require(len(files) == len(wanted), "one artefact for each completed job", sorted(files))
     _observations_are_proposals(root, {extraction for extraction, _ in wanted})
+
+
+def published_jobs(rows: Rows, root: Path) -> set[str]:
+    """Ids of the jobs whose extraction stands."""
+    extractions = {row[0] for row in asked(root, "select id from extractions")}
+    return {job["id"] for job in rows.job if json.loads(job["publications"])["extraction"] in extractions}
 
 
 def _observations_are_proposals(root: Path, extractions: set[str]) -> None:

@@ -89,6 +89,9 @@ class EvidenceTrial(Trial):
         self.do("run", codes=self.rested)
         self.do("export")
 
+    def published_jobs(self) -> set[str]:
+        return evidence_oracles.published_jobs(self.rows(), self.root)
+
     def ask_results(self, rows: Rows) -> None:
         evidence_oracles.accepted_is_found(rows, self.accepted)
         evidence_oracles.every_original_is_analysed(rows, self.root, self.with_picture)

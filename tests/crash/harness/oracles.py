@@ -73,7 +73,7 @@ def wishes_are_kept(job: Row, lines: list[Row]) -> None:
 
 def attempts_agree(job: Row, attempts: list[Row], lines: list[Row]) -> None:
     """O3, O6: numbers grow by one, none is spent beyond the limit, and each ended as the history says."""
-    numbers = [attempt["number"] for attempt in sorted(attempts, key=lambda row: row["seq"])]
+    numbers = sorted(attempt["number"] for attempt in attempts)
     require(numbers == list(range(1, job["number"] + 1)), "attempts are numbered 1, 2, 3", job["id"], numbers)
     claims = sum(line["verb"] == "claim" for line in lines)
     require(claims == len(numbers), "each claim is an attempt", job["id"], claims, numbers)
@@ -137,6 +137,15 @@ def holds_stop_claims(rows: Rows) -> None:
             require(not closed, "no claim while its lane is paused", dict(line), closed)
 
 
+def published_is_recovered(rows: Rows, died: dict[str, int]) -> None:
+    """P3: what was published when its worker died is completed by recovery, whatever was asked, in the same attempt."""
+    for job in rows.job:
+        if job["id"] in died:
+            kept = (job["state"], job["reason"], job["number"])
+            wanted = ("COMPLETED", "recovered_after_publish", died[job["id"]])
+            require(kept == wanted, "a published result is found by recovery", job["id"], kept, wanted)
+
+
 def ends_are_told(rows: Rows, told: Journal, delivered: Journal) -> None:
     """E-S4: in process at most once an end; durably exactly once an end, under an id of its own."""
     ends = Counter((_id(rows, line), line["to_state"]) for line in rows.history if _ends(line))
@@ -158,12 +167,13 @@ def _id(rows: Rows, line: Row) -> str:
 
 def nothing_is_left(rows: Rows, root: Path, own: Path) -> None:
     """O11: no stage file, pipe, lock holder or unfinished owner; attempts leave no private folder."""
-    for name in ("wake", "stage"):
+    for name in ("owners", "wake", "stage"):
         left = sorted(os.listdir(own / name))
         require(not left, f"nothing is left in {name}", left)
     staged = [path for path in root.rglob("*stage*") if path.is_file()]
     require(not staged, "no stage file is left", staged)
-    require(_is_free(own / "worker.lock"), "the worker's lock is free")
+    held = [path.name for path in own.rglob("*.lock") if not _is_free(path)]
+    require(not held, "every lock is free", held)
     require(all(owner["left_at"] for owner in rows.owner), "every owner has left", rows.owner)
 
 

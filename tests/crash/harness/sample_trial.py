@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness import children, sample_app, sample_oracles
+from harness import children, sample_app, sample_oracles, stores
 from harness.journal import Journal
 from harness.ledger_file import Rows
 from harness.oracles import ends_are_told
@@ -67,6 +67,9 @@ class SampleTrial(Trial):
         rows = super().ask_always()
         sample_oracles.accepted_is_found(rows, self.requests, self.accepted)
         return rows
+
+    def published_jobs(self) -> set[str]:
+        return {unit.job for unit in stores.published(self.root)}
 
     def ask_results(self, rows: Rows) -> None:
         sample_oracles.every_job_ended(rows, self.requests)

@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 from harness.plan import one_of_each
 from harness.processes import Victim
 from harness.sample_trial import SampleTrial
-from harness.trial import Plant, Trial
+from harness.trial import Plant, Trial, harmless
 
 AnyTrial = TypeVar("AnyTrial", bound=Trial)
 
@@ -24,6 +24,14 @@ class Scenario(NamedTuple, Generic[AnyTrial]):
     make: Callable[[Path, Plant], AnyTrial]
     prepare: Callable[[AnyTrial], object]
     doomed: Callable[[AnyTrial, str], Victim]
+
+    def kill(self, folder: Path, point: str, plant: Plant = harmless) -> AnyTrial | None:
+        """The trial after its process died at the point; None when it ended without passing it."""
+        trial = self.make(folder, plant)
+        self.prepare(trial)
+        victim = self.doomed(trial, point)
+        victim.end()
+        return trial if victim.was_killed else None
 
 
 def _sample(folder: Path, plant: Plant) -> SampleTrial:

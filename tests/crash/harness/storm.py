@@ -46,6 +46,7 @@ class Storm:
             self.trial.ask_always()
         if self._worker is not None:
             self._worker.kill()
+            self.trial.note_death()
         self.trial.finish()
         self.trial.ask_at_rest()
         return self.tally
@@ -66,6 +67,7 @@ class Storm:
         self.tally.kills[role] += 1
         if role == "worker":
             self._worker = None
+            self.trial.note_death()
         for name, other in others.items():
             code = other.end()
             oracles.require(code == 0 or other is victim, f"the {name} ends well", code, self.trial.said())

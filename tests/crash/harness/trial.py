@@ -36,6 +36,7 @@ class Trial(ABC):
         self.accepted = Journal(folder / "accepted.jsonl")
         self.told = Journal(folder / "told.jsonl")
         self.plant = plant
+        self._died_published: dict[str, int] = {}
 
     def start(self, name: str, work: Callable[[], Any], point: str | None = None) -> Victim:
         """A child that does this work; it dies at the crash point, if one is given."""
@@ -83,6 +84,18 @@ class Trial(ABC):
     def ask_results(self, rows: Rows) -> None:
         """The questions about what the application published, at rest."""
 
+    @abstractmethod
+    def published_jobs(self) -> set[str]:
+        """Ids of the jobs whose result stands in the application's own store."""
+
+    def note_death(self) -> None:
+        """No worker lives: remember which jobs are published but not acknowledged, for they must not run again."""
+        if not (self.root / "workspace.toml").exists():
+            return
+        running = [job for job in self.rows().job if job["state"] == "RUNNING"]
+        published = self.published_jobs() if running else set()
+        self._died_published |= {job["id"]: job["number"] for job in running if job["id"] in published}
+
     def ask_always(self) -> Rows:
         """The questions that hold at every instant."""
         rows = self.rows()
@@ -92,6 +105,7 @@ class Trial(ABC):
     def ask_at_rest(self) -> None:
         """All questions, then recovery once more, which must change nothing."""
         rows = self.ask_always()
+        oracles.published_is_recovered(rows, self._died_published)
         self.ask_results(rows)
         oracles.nothing_is_left(rows, self.root, self.own)
         oracles.require(not (found := ledger_file.faults(self.ledger)), "the ledger is whole", found)

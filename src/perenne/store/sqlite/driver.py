@@ -14,7 +14,7 @@ import apsw
 
 from perenne import sqlite
 from perenne.crashpoints import crash_point
-from perenne.errors import EngineError, SchemaTooOld, StoreBusy, StoreForeign
+from perenne.errors import EngineError, NotAllowed, SchemaTooOld, StoreBusy, StoreForeign
 from perenne.store import migrate
 from perenne.store.driver import Growth, Transaction
 from perenne.store.named_sql import load
@@ -151,7 +151,8 @@ class SQLiteDriver:
 
     def write(self, work: Callable[[Transaction], T], *, recheck: Callable[[Transaction, T], bool] | None = None) -> T:
         """As `Driver.write`."""
-        assert self._writer is not None, "the ledger was opened for reading"
+        if self._writer is None:
+            raise NotAllowed("access: this workspace was opened to read; open it with access='write' to change it")
         self._hold.check()
         return self._writer.write(work, recheck=recheck)
 

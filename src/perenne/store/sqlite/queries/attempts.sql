@@ -36,5 +36,4 @@ select
 from job
 join attempt on attempt.job = job.seq and attempt.number = job.number
 where job.state = 'RUNNING'
-and job.state in ('RUNNING', 'BLOCKED', 'PAUSED_QUOTA')
 order by job.seq

@@ -243,7 +243,6 @@ select job.attempt, job.cancel_asked, job.pause_asked, queue.stopped
 from job
 join queue on queue.name = job.queue
 where job.state = 'RUNNING'
-and job.state in ('RUNNING', 'BLOCKED', 'PAUSED_QUOTA')
 
 -- name: count_states
 -- How many jobs stand in each state.
