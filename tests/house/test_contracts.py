@@ -46,6 +46,7 @@ SOUND = {
     "surfaces.cli.main": "import perenne\nfrom perenne import errors",
     "testing": "import perenne\nfrom perenne.runtime import worker",
     "tools": "from perenne.runtime import toolrunner",
+    "upkeep": "def look():\n    from perenne import wiring\n    from perenne.runtime import worker",
     "wiring": "def open():\n    from perenne.runtime import worker\n    from perenne.store.sqlite import driver",
 }
 

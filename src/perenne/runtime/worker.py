@@ -80,7 +80,7 @@ class Worker:
         Raises: StorageError: the store failed; what still runs is left to recovery.
         """
         self._bell = Bell(self._executor.workspace.wake_folder)
-        with self._bell, signals(self.stop):
+        with self._bell, signals(self.stop, self._bell.fileno()):
             self._recovery.owners.join(self._owner, now=self._clock.now())
             self._ring()  # the others shall watch over us from now on
             self._teller = Teller(self._ends)
@@ -171,6 +171,9 @@ class Worker:
         return True
 
     def _tell(self, ticket: int, ended: list[Running], answers: list[list[Job] | StaleToken]) -> None:
+        if not ended:
+            self._ends.close(ticket)
+            return
         jobs: list[Job] = []
         for one, answer in zip(ended, answers, strict=True):
             self._slots.forget(one)

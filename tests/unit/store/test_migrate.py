@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from perenne.core.job import OnDependency, Outcome
 from perenne.core.states import JobState
 from perenne.errors import SchemaTooNew, SchemaTooOld, StorageError, StoreExists, StoreForeign, StoreMissing
 from perenne.store import migrate
-from perenne.store.sqlite import driver
+from perenne.store.sqlite import driver, migration, opening
 
 WORKSPACE = "82000000-0000-4000-8000-000000000001"
 Look = Callable[[Path], dict[str, bytes]]
@@ -52,25 +53,35 @@ REFUSALS: dict[str, tuple[Callable[[Path], Any], type[StorageError]]] = {
 }
 
 
+def as_killed(path: Path, folder: Path, change: Callable[[Path], Any]) -> Path:
+    """What a killed process leaves: committed frames in the WAL, not yet copied into the file."""
+    beside = sqlite.open(path, mode="read")  # while it is open, the last writer to close copies nothing
+    change(path)
+    script = "import shutil, sys; shutil.copytree(*sys.argv[1:])"
+    subprocess.run([sys.executable, "-c", script, str(path.parent), str(folder)], check=True, timeout=30)
+    beside.close()
+    assert (folder / f"{path.name}-wal").stat().st_size > 0
+    return folder / path.name
+
+
+CASES = [
+    (name, killed)
+    for name in REFUSALS
+    for killed in (False, True)
+    if not (killed and name in {"missing", "empty", "no database"})  # they have no WAL to leave
+]
+
+
 @pytest.mark.parametrize("mode", ["read", "write"])
-@pytest.mark.parametrize("killed", [False, True], ids=["closed", "killed"])
-@pytest.mark.parametrize("name", REFUSALS)
+@pytest.mark.parametrize(("name", "killed"), CASES)
 def test_a_refused_store_stays_as_it_is(
     ledger_path: Path, tmp_path: Path, contents_of: Look, name: str, killed: bool, mode: Any
 ) -> None:
     """Foreign, newer, older or absent: refused by name, also after a kill, and no byte of file or WAL is changed."""
     change, error = REFUSALS[name]
-    holder = driver.SQLiteDriver(ledger_path, workspace=WORKSPACE)
     if killed:
-        # What a killed process leaves: committed frames in the WAL, not yet copied into the file.
-        folder = tmp_path / "killed"
-        if name in {"missing", "empty", "no database"}:
-            pytest.skip("there is no WAL to leave")
-        change(ledger_path)
-        shutil.copytree(ledger_path.parent, folder)
-        ledger_path = folder / ledger_path.name
-    holder.close()
-    if not killed:
+        ledger_path = as_killed(ledger_path, tmp_path / "killed", change)
+    else:
         change(ledger_path)
     before = contents_of(ledger_path.parent)
     with pytest.raises(error) as refused:
@@ -92,12 +103,12 @@ def test_a_file_of_another_program_stays_as_it_is(tmp_path: Path, contents_of: L
 
 def test_only_the_worker_migrates(ledger_path: Path, tmp_path: Path) -> None:
     """An older store is refused to a short command and to a reader, and brought up by the holder of the lock."""
-    first = migrate.steps(driver.migration.FOLDER)[0]
+    first = migrate.steps(migration.FOLDER)[0]
     old = tmp_path / "old.sqlite"
     connection = sqlite.open(old, mode="create")
     connection.execute(first)
     connection.pragma("user_version", 1)
-    connection.pragma("application_id", driver.APPLICATION_ID)
+    connection.pragma("application_id", opening.APPLICATION_ID)
     connection.execute(driver.queries()["insert_store"], {"workspace": WORKSPACE, "now": 1})
     connection.close()
     for mode in ("read", "write"):

@@ -19,7 +19,8 @@ from perenne.store import migrate
 from perenne.store.copies import Copy, Progress
 from perenne.store.driver import Transaction
 from perenne.store.sqlite import migration
-from perenne.store.sqlite.driver import APPLICATION_ID, queries
+from perenne.store.sqlite.driver import queries
+from perenne.store.sqlite.opening import APPLICATION_ID
 from perenne.store.sqlite.statements import Statements
 
 STEP_PAGES = 1024

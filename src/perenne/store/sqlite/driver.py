@@ -14,21 +14,17 @@ import apsw
 
 from perenne import sqlite
 from perenne.crashpoints import crash_point
-from perenne.errors import EngineError, NotAllowed, SchemaTooOld, StoreBusy, StoreForeign
-from perenne.store import migrate
+from perenne.errors import EngineError, NotAllowed, StoreBusy
 from perenne.store.driver import Growth, Transaction
 from perenne.store.named_sql import load
 from perenne.store.space import Gauge
-from perenne.store.sqlite import checkpoints, guard
+from perenne.store.sqlite import checkpoints, guard, migration, opening
 from perenne.store.sqlite.ghost import Files
 from perenne.store.sqlite.reading import Reading
-from perenne.store.sqlite.statements import Statements
 from perenne.store.sqlite.writer import BUSY_S, Writer
 
 T = TypeVar("T")
 
-# "Pere", so that no other program's file is taken for a ledger.
-APPLICATION_ID = 0x50657265
 _HERE = Path(__file__).parent
 
 
@@ -46,7 +42,7 @@ def create(path: Path, *, workspace: str, now: int, allowed: Collection[str] = (
     try:
         crash_point("create.store_made")
         with sqlite.translated(path):
-            _migrate(connection, from_version=0)
+            migration.bring_up(connection, path)
             _stamp(connection, workspace, now)
         crash_point("create.store_named")
         connection.close()
@@ -59,18 +55,9 @@ def create(path: Path, *, workspace: str, now: int, allowed: Collection[str] = (
 
 def _stamp(connection: apsw.Connection, workspace: str, now: int) -> None:
     connection.execute("begin immediate")
-    connection.execute(f"pragma application_id = {APPLICATION_ID}")
+    connection.execute(f"pragma application_id = {opening.APPLICATION_ID}")
     connection.execute(queries()["insert_store"], {"workspace": workspace, "now": now})
     connection.execute("commit")
-
-
-def _migrate(connection: apsw.Connection, *, from_version: int) -> None:
-    """Each missing step in a transaction of its own, its number with it."""
-    for number, text in enumerate(migrate.steps(_HERE / "migrations")[from_version:], from_version + 1):
-        connection.execute("begin immediate")
-        connection.execute(f"{text}; pragma user_version = {number}")
-        connection.execute("commit")
-        crash_point("migrate.committed")
 
 
 class SQLiteDriver:
@@ -92,12 +79,21 @@ class SQLiteDriver:
         Raises: StoreMissing, StoreForeign, SchemaTooNew, SchemaTooOld, UnsafeFilesystem.
         """
         guard.refuse_inherited(path)
+        may_migrate = may_migrate and mode == "write"
+        if mode == "write":
+            opening.refuse_strange(
+                path, workspace=workspace, may_migrate=may_migrate, busy_s=BUSY_S, allowed=allowed, vfs=vfs
+            )
+        else:
+            opening.refuse_other_program(path, vfs)
         self._path, self._allowed, self._vfs = path, allowed, vfs
         # After a crash the first to come recovers the WAL, and whoever comes with it has to wait.
         self._connection = sqlite.open(path, mode=mode, busy_s=BUSY_S, allowed=allowed, vfs=vfs)
         try:
             with sqlite.translated(path):
-                self._check(workspace, may_migrate and mode == "write")
+                if may_migrate:
+                    migration.bring_up(self._connection, path)
+                opening.check(self._connection, path, workspace)
                 self._take_up(mode)
         except BaseException:
             self._connection.close(True)
@@ -126,28 +122,6 @@ class SQLiteDriver:
                 checkpoints.set_limits(connection)
                 connection.set_busy_timeout(0)
         return connection
-
-    def _check(self, workspace: str, may_migrate: bool) -> None:
-        found = self._connection.pragma("application_id")
-        if found != APPLICATION_ID:
-            raise StoreForeign(
-                f"{self._path}: application id {found}, not that of a ledger; give the ledger's own path"
-            )
-        version = self._connection.pragma("user_version")
-        try:
-            migrate.check(self._path, version, len(migrate.steps(_HERE / "migrations")))
-        except SchemaTooOld:
-            if not may_migrate:
-                raise
-            _migrate(self._connection, from_version=version)
-        owner = Statements(self._connection, queries()).one("read_store")
-        if owner is None or owner[0] != workspace:
-            raise StoreForeign(
-                f"{self._path}: belongs to workspace {owner[0] if owner else '(none)'}, the manifest says {workspace}; "
-                f"put the right ledger beside the manifest, nothing was changed",
-                value=owner[0] if owner else None,
-                workspace=workspace,
-            )
 
     def write(self, work: Callable[[Transaction], T], *, recheck: Callable[[Transaction, T], bool] | None = None) -> T:
         """As `Driver.write`."""

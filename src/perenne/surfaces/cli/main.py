@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import click
 
 from perenne.surfaces import faults, views
-from perenne.surfaces.cli import groups
+from perenne.surfaces.cli import groups, upkeep
 
 DEBUG = "PERENNE_DEBUG"
 
@@ -52,6 +52,10 @@ def version() -> None:
     click.echo(f"perenne {version_of('perenne')}")
     click.echo(f"python  {'.'.join(map(str, sys.version_info[:3]))}")
     click.echo(f"sqlite  {version_of('apsw').rpartition('.')[0]}")  # apsw is numbered after the library it ships
+
+
+for command in upkeep.COMMANDS:
+    cli.add_command(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

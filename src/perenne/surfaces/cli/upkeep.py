@@ -1,0 +1,158 @@
+"""The operator's commands, for workspaces of any application: look, migrate, copy, move, clean."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from perenne.surfaces import faults, views
+from perenne.surfaces.cli import groups
+
+_FOLDER = click.Path(path_type=Path)
+_MARKS = {"ok": "ok  ", "warn": "look", "bad": "BAD "}
+
+
+def _workspace(command: Callable[..., Any]) -> Callable[..., Any]:
+    help = "The folder of the workspace."
+    return click.option("--workspace", "root", type=_FOLDER, default=".", show_default=True, help=help)(command)
+
+
+def _show(done: int, total: int) -> None:
+    if total and done != total:
+        click.echo(f"\r{views.progress(done, total)}", nl=False, err=True)
+    else:
+        click.echo("\r", nl=False, err=True)
+
+
+@click.command()
+@_workspace
+@click.option("--deep", is_flag=True, help="Read every page of the ledger too.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def doctor(root: Path, deep: bool, as_json: bool) -> int:
+    """Look at a workspace, say what is wrong and what to do; changes nothing.
+
+    Exit code 4 when a promise is not kept.
+
+    Example: perenne doctor --workspace case
+    """
+    import msgspec
+
+    from perenne import upkeep
+
+    findings = upkeep.doctor(root, groups.app_of(root), deep=deep)
+    if as_json:
+        click.echo(json.dumps(msgspec.to_builtins(findings), indent=2))
+    else:
+        for finding in findings:
+            click.echo(f"{_MARKS[finding.verdict]} {finding.name:<14} {finding.sentence}")
+            if finding.next_step:
+                click.echo(f"{'':<20}→ {finding.next_step}")
+    return faults.Exit.PERSON if any(finding.verdict == "bad" for finding in findings) else faults.Exit.DONE
+
+
+@click.command()
+@_workspace
+@click.option("--plan", "only_plan", is_flag=True, help="Show the steps, take none.")
+def migrate(root: Path, only_plan: bool) -> None:
+    """Bring the ledger to this program's schema, under the worker's lock.
+
+    Example: perenne migrate --plan --workspace case
+    """
+    from perenne import upkeep
+
+    steps = upkeep.plan(root) if only_plan else upkeep.migrate(root, groups.required_app_of(root))
+    for step in steps:
+        click.echo(f"{step.number:04d} {step.name}: {step.summary}")
+    done = "to take" if only_plan else "taken"
+    click.echo(f"{views.count(len(steps), 'step')} {done}" if steps else "nothing to do")
+
+
+@click.command()
+@click.argument("file", type=_FOLDER)
+@_workspace
+def backup(file: Path, root: Path) -> None:
+    """Copy the ledger to a new FILE, verified, while work goes on.
+
+    Example: perenne backup monday.sqlite --workspace case
+    """
+    from perenne import upkeep
+
+    copy = upkeep.backup(root, file, progress=_show)
+    click.echo(f"{file}: the ledger at revision {copy.revision}, epoch {copy.epoch}, verified")
+
+
+@click.command()
+@click.argument("file", type=_FOLDER)
+@_workspace
+def restore(file: Path, root: Path) -> None:
+    """Put the backup FILE in the ledger's place; the replaced ledger is kept beside it.
+
+    Refused while anybody has the workspace open.
+
+    Example: perenne restore monday.sqlite --workspace case
+    """
+    from perenne import upkeep
+
+    copy = upkeep.restore(root, file, progress=_show)
+    click.echo(f"restored: the ledger stands at revision {copy.revision}, under a new epoch")
+
+
+@click.command()
+@click.argument("file", type=_FOLDER)
+@_workspace
+def export(file: Path, root: Path) -> None:
+    """Write the whole workspace to a new FILE of JSON lines that checks itself.
+
+    Example: perenne export case.jsonl --workspace case
+    """
+    from perenne import upkeep
+
+    written = upkeep.export(root, file, progress=_show)
+    click.echo(f"{file}: {views.size(written.size_bytes)}, SHA-256 {written.sha256}")
+
+
+@click.command(name="import")
+@click.argument("file", type=_FOLDER)
+@_workspace
+def import_(file: Path, root: Path) -> None:
+    """Take the exported FILE into this new, empty workspace, all or nothing.
+
+    Example: perenne import case.jsonl --workspace copy-of-case
+    """
+    from perenne import upkeep
+
+    imported = upkeep.import_(root, file)
+    click.echo("imported before; nothing changed" if imported.reused else f"imported, SHA-256 {imported.sha256}")
+
+
+@click.command()
+@_workspace
+@click.option("--older-than-days", type=float, help="Only jobs that ended longer ago.")
+@click.option("--keep", type=int, help="Keep the newest so many.")
+@click.option("--state", "states", multiple=True, help="Only jobs that ended so; may be given again.")
+@click.option("--keep-history", is_flag=True, help="Keep the lines of history of the jobs that go.")
+def purge(
+    root: Path, older_than_days: float | None, keep: int | None, states: tuple[str, ...], keep_history: bool
+) -> None:
+    """Remove finished jobs by age, count and state, in small steps beside whoever works.
+
+    Example: perenne purge --older-than-days 30 --workspace case
+    """
+    from perenne import JobState, errors, upkeep
+
+    try:
+        chosen = {"states": tuple(JobState(state.upper()) for state in states)} if states else {}
+    except ValueError as error:
+        known = ", ".join(JobState)
+        raise errors.InvalidInput(f"state: {error}; known are {known}", field="state") from None
+    age_s = None if older_than_days is None else older_than_days * 86_400
+    rule = upkeep.Rule(older_than_s=age_s, keep=keep, history="kept" if keep_history else "pruned", **chosen)
+    removed = upkeep.purge(root, rule)
+    click.echo(f"removed {views.count(removed.jobs, 'job')}, {views.count(removed.history, 'line')} of history")
+
+
+COMMANDS = (doctor, migrate, backup, restore, export, import_, purge)

@@ -1,0 +1,119 @@
+"""What an operator does with a whole workspace: look, copy, move, clean, migrate. The door of the operator's commands.
+
+Parts are plugged together here as in `wiring`, which opens a workspace for its work; no rule and no row lives here.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from perenne import crashpoints
+from perenne.app import App
+from perenne.files import workspace as folder
+from perenne.files.workspace import Workspace
+from perenne.runtime import backup as copying
+from perenne.runtime import clock, transfer
+from perenne.runtime import doctor as looking
+from perenne.runtime.findings import Finding
+from perenne.runtime.pruner import Pruner
+from perenne.runtime.transfer import Exported, Imported
+from perenne.store.copies import Copy
+from perenne.store.migrate import Step
+from perenne.store.retention import Removed, Retention, Rule
+
+Progress = Callable[[int, int], object]
+
+__all__ = ["Rule", "backup", "doctor", "export", "import_", "migrate", "plan", "purge", "restore"]
+
+
+def doctor(root: Path, app: App | None, *, deep: bool = False) -> list[Finding]:
+    """All that can be said about a workspace, reading only; deep: every page of the ledger is read too."""
+    from perenne.store.sqlite import inspection
+
+    return looking.doctor(root, app, inspector=inspection, deep=deep)
+
+
+def plan(root: Path) -> list[Step]:
+    """The migrations that the ledger still needs, in order; reads only.
+
+    Raises: StoreMissing, StoreForeign, SchemaTooNew.
+    """
+    from perenne.store.sqlite import migration
+
+    found = folder.read(root)
+    return migration.plan(found.ledger, allowed=found.allow_filesystems)
+
+
+def migrate(root: Path, app: App) -> list[Step]:
+    """Bring the ledger to this program's schema, under the worker's lock; the steps that were taken.
+
+    Raises: as `perenne.open` for work.
+    """
+    from perenne import wiring
+
+    steps = plan(root)
+    wiring.open(root, app, access="work").close()
+    return steps
+
+
+def backup(root: Path, path: Path, *, progress: Progress | None = None) -> Copy:
+    """Copy the ledger to a new file, verified, while work goes on. See `runtime.backup.backup`."""
+    from perenne.store.sqlite import backup as copies
+
+    return copying.backup(_armed(root), path, copies=copies, progress=progress)
+
+
+def restore(root: Path, path: Path, *, progress: Progress | None = None) -> Copy:
+    """Put a backup in the ledger's place, with a higher epoch; nobody may work. See `runtime.backup.restore`."""
+    from perenne.store.sqlite import backup as copies
+
+    found = _armed(root)
+    return copying.restore(found, path, copies=copies, clock=clock.SYSTEM, actor=_actor(), progress=progress)
+
+
+def export(root: Path, path: Path, *, progress: Progress | None = None) -> Exported:
+    """Write the whole workspace to a new file of JSON lines that checks itself. See `runtime.transfer.export`."""
+    from perenne.store.sqlite import backup as copies
+
+    return transfer.export(_armed(root), path, copies=copies, clock=clock.SYSTEM, progress=progress)
+
+
+def import_(root: Path, path: Path) -> Imported:
+    """Take an exported workspace into this new one, all or nothing. See `runtime.transfer.import_`."""
+    from perenne.store.sqlite.driver import SQLiteDriver
+
+    found = _armed(root)
+    driver = SQLiteDriver(found.ledger, workspace=found.id, allowed=found.allow_filesystems)
+    try:
+        return transfer.import_(path, found, driver, clock=clock.SYSTEM, actor=_actor())
+    finally:
+        driver.close()
+
+
+def purge(root: Path, rule: Rule, *, progress: Callable[[Removed], object] | None = None) -> Removed:
+    """Remove the finished jobs that the rule means, step by step, beside whoever works. See `runtime.pruner`."""
+    from perenne.store.sqlite.driver import SQLiteDriver
+
+    found = _armed(root)
+    driver = SQLiteDriver(found.ledger, workspace=found.id, allowed=found.allow_filesystems)
+    try:
+        return Pruner(found, Retention(driver), clock.SYSTEM, _actor()).purge(rule, progress=progress)
+    finally:
+        driver.close()
+
+
+def _armed(root: Path) -> Workspace:
+    """The workspace, with the crash point armed that the environment names, if it is a specimen."""
+    found = folder.read(root)
+    crashpoints.arm(os.environ, specimen=found.specimen)
+    return found
+
+
+def _actor() -> str:
+    try:
+        return f"person:{getpass.getuser()}"
+    except (KeyError, OSError):
+        return "person:unknown"
