@@ -130,7 +130,7 @@ class StrictDisk:
         synced_folder = [place for place, call in enumerate(calls) if call == ("sync", str(path.parent))]
         for renamed in (False, True):
             lasting = any(sync > rename for rename in renames for sync in synced_folder)
-            if renamed and not renames or not renamed and lasting:
+            if (renamed and not renames) or (lasting and not renamed):
                 continue
             yield from self._held(calls, calls[renames[-1]][1]) if renamed else iter([old])
 
@@ -167,8 +167,8 @@ def test_r51_a_power_cut_leaves_the_old_file_or_the_new(tmp_path: Path, monkeypa
 
 
 def test_r52_two_writers_never_meet_in_one_name(tmp_path: Path, stage: Stage) -> None:
-    """Report: all writers used one temporary name without a sync; one renamed the half file of the other, and what could
-    not be read was then saved over the good one.
+    """Report: all writers used one temporary name without a sync; one renamed the half file of the other, and what
+    could not be read was then saved over the good one.
 
     However two writers interleave, the file is one of theirs, whole, and no stage file is left; and a manifest that
     cannot be read is refused and stays as it is, byte for byte.

@@ -125,10 +125,10 @@ def test_r53_no_child_keeps_the_lock_of_a_dead_worker(stage_alone: Stage) -> Non
             engine.work()
             assert engine.job(job).state is JobState.COMPLETED
     finally:
-        parent.kill()
-        parent.communicate()
         for child in children:
             os.kill(child, signal.SIGKILL)
+        parent.kill()
+        parent.communicate()
 
 
 @pytest.mark.parametrize("alive", [True, False])
