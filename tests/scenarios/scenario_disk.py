@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import json
 import os
+import signal
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -63,9 +64,12 @@ def on_a_small_disk(folder: Path, size_bytes: int, scene: Callable[[Disk], Any])
         os.write(writable, json.dumps(said).encode())
         os._exit(0)
     os.close(writable)
-    with os.fdopen(readable, "rb") as pipe:
-        said = json.loads(pipe.read() or '{"failure": "the scene died"}')
-    os.waitpid(child, 0)
+    try:
+        with os.fdopen(readable, "rb") as pipe:
+            said = json.loads(pipe.read() or '{"failure": "the scene died"}')
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
     assert "failure" not in said, said["failure"]
     return said["answer"]
 

@@ -25,9 +25,8 @@ PATIENCE_S = 0.05
 
 @pytest.fixture(autouse=True)
 def seen_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The free space is asked each time, and an idle worker looks around five times a second."""
+    """The free space is asked each time, and a worker that waits for some tries twenty times a second."""
     monkeypatch.setattr(space, "FRESH_S", 0.0)
-    monkeypatch.setattr(working, "LONGEST_SLEEP_S", 0.2)
     monkeypatch.setattr(working, "PATIENCE_S", PATIENCE_S)
 
 
@@ -80,10 +79,6 @@ def test_c46_a_full_disk_is_a_state(tmp_path: Path) -> None:
     on_a_small_disk(tmp_path / "scene", SIZE_BYTES, scene)
 
 
-@pytest.mark.xfail(
-    reason="a worker that claims nothing because the disk is low says so nowhere; only a failed write is logged, and "
-    "that line goes to the same full disk and is lost"
-)
 def test_c46_a_full_disk_gives_one_alert(tmp_path: Path) -> None:
     """Thread: as above; the other extreme is silence.
 
@@ -182,35 +177,48 @@ def test_c50_a_full_disk_answers_every_caller(tmp_path: Path) -> None:
     on_a_small_disk(tmp_path / "scene", SIZE_BYTES, scene)
 
 
+def end_on_a_full_disk(disk: Disk) -> int:
+    """Let a job end while not one byte can be written, then give space back; how many lines spoke of it."""
+    stage = disk.stage
+    with stage.open("work") as engine, stage.holding("begin"):  # a reader keeps the log from making room
+        job = stage.submit(engine, "wait")
+        worker = engine.worker(slots=2)
+        turns = counted(worker)
+        with staying(worker):
+            stage.until_runs(job)
+            disk.fill()
+            stage.go(job, 1)
+            until(lambda: turns.count("DiskLow") >= 1)
+            started = time.monotonic()
+            until(lambda: turns.count("DiskLow") >= 11)
+            assert time.monotonic() - started >= 10 * PATIENCE_S * 0.9
+            assert engine.job(job).state is JobState.RUNNING
+            disk.give_back()
+            assert engine.wait(job, 20).state is JobState.COMPLETED
+        assert engine.job(job).number == worker.report.ended == 1
+    stage.assert_sound()
+    return stage.log("store_waits")
+
+
 def test_r15_a_worker_on_a_full_disk_backs_off_and_comes_back(tmp_path: Path) -> None:
     """Report: on a full disk the worker polled each second and sent 95,000 error reports.
 
     An end that cannot be written is kept and tried again at a steady pace, said at most once, and written when there
     is space again, by the same worker.
     """
+    assert on_a_small_disk(tmp_path / "scene", SIZE_BYTES, end_on_a_full_disk) <= 1
 
-    def scene(disk: Disk) -> None:
-        stage = disk.stage
-        with stage.open("work") as engine, stage.holding("begin"):  # a reader keeps the log from making room
-            job = stage.submit(engine, "wait")
-            worker = engine.worker(slots=2)
-            turns = counted(worker)
-            with staying(worker):
-                stage.until_runs(job)
-                disk.fill()
-                stage.go(job, 1)
-                until(lambda: turns.count("DiskLow") >= 1)
-                started = time.monotonic()
-                until(lambda: turns.count("DiskLow") >= 11)
-                assert time.monotonic() - started >= 10 * PATIENCE_S * 0.9
-                assert engine.job(job).state is JobState.RUNNING
-                disk.give_back()
-                assert engine.wait(job, 20).state is JobState.COMPLETED
-            assert engine.job(job).number == worker.report.ended == 1
-        assert stage.log("store_waits") <= 1
-        stage.assert_sound()
 
-    on_a_small_disk(tmp_path / "scene", SIZE_BYTES, scene)
+@pytest.mark.xfail(
+    reason="with not one byte left, the one line that says so goes to the same full disk and is lost, and nothing says "
+    "it when there is space again"
+)
+def test_r15_the_one_alarm_is_not_lost_on_the_full_disk(tmp_path: Path) -> None:
+    """Report: as above; the other extreme is silence.
+
+    Of a spell in which nothing could be written exactly one line is left.
+    """
+    assert on_a_small_disk(tmp_path / "scene", SIZE_BYTES, end_on_a_full_disk) == 1
 
 
 def test_r16_a_failing_job_is_queued_again_after_the_disk_was_full(tmp_path: Path) -> None:

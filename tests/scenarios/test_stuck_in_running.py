@@ -219,13 +219,13 @@ def test_c28_all_that_an_end_changes_changes_together(stage: Stage) -> None:
     """Thread: a worker was killed in the middle of a step; the message came back, the state of the step did not.
 
     Killed with every row of an end written and none committed, nothing has changed; killed right after the commit,
-    everything has: job, attempt, history, place, dependant and notice.
+    everything has: job, attempt, history, place, notice, and the job that waits for it.
     """
     tables = ("job", "attempt", "history", "queue", "dependency", "notice")
     with stage.open() as engine:
         engine.listen("listener")
         job = stage.submit(engine, "wait", "", queue="narrow")
-        dependant = stage.submit(engine, depends_on=[job], queue="other")
+        waiting = stage.submit(engine, depends_on=[job], queue="other")
         engine.pause(queue="other")  # else the same transaction would also claim it
         with stage.worker(PERENNE_CRASH_POINT="acknowledge.written") as worker:
             stage.until_runs(job)
@@ -237,7 +237,7 @@ def test_c28_all_that_an_end_changes_changes_together(stage: Stage) -> None:
         stage.dies(PERENNE_CRASH_POINT="acknowledge.committed")
         after = stage.rows(*tables)
         assert engine.job(job).state is JobState.COMPLETED
-        assert engine.job(dependant).state is JobState.QUEUED
+        assert engine.job(waiting).state is JobState.QUEUED
         assert {queue.name: queue.unfinished for queue in engine.queues()}["narrow"] == 0
         assert (len(before["notice"]), len(after["notice"])) == (0, 1)
     stage.assert_sound()

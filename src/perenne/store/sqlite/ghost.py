@@ -25,7 +25,7 @@ class Files:
         """
         real = os.path.realpath(path)
         # Whoever comes next opens the path as it was given, so that name is asked and not the one it led to.
-        names = [os.fsencode(name) for name in (str(path), f"{real}-wal", f"{real}-shm")]
+        names = [os.fsencode(name) for name in (os.path.abspath(path), f"{real}-wal", f"{real}-shm")]
         self.path = path
         self._known = [(name, _look(name, path)[:2]) for name in names]
         self.names = frozenset(os.path.basename(os.fsdecode(name)) for name in (os.fsencode(real), *names))

@@ -38,7 +38,6 @@ class Hold:
             _hook()
             _holds.add(self)
             _remember_names()
-        weakref.finalize(self, _remember_names)
 
     def cover(self, connection: apsw.Connection) -> None:
         """This connection is one of the store's: a forked child shall neither use nor close it."""

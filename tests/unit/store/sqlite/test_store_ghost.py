@@ -101,6 +101,15 @@ def test_link_that_leads_elsewhere_is_noticed(path: Path, tmp_path: Path, submis
     store.close()
 
 
+def test_relative_path_may_be_left(path: Path, submission: Submit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store opened by a relative path is no ghost after the process went to another folder."""
+    monkeypatch.chdir(path.parent)
+    store = SQLiteDriver(Path(path.name), workspace="11111111-1111-4111-8111-111111111111")
+    monkeypatch.chdir("/")
+    Ledger(store).submit(submission(1), now=1, actor="test")
+    store.close()
+
+
 def test_what_sqlite_does_itself_is_no_alarm(
     open_store: Open, submission: Submit, rows: Callable[[str], list[Any]]
 ) -> None:

@@ -184,7 +184,8 @@ def test_disk_that_goes_on_failing_leaves_it_unknown(
 def test_reopening_that_fails_is_tried_again_by_the_next(ledger: Ledger, disk: Any, submission: Submit) -> None:
     """A connection that cannot be replaced at once is replaced before anybody writes again."""
     disk.fail("sync", "wal", apsw.IOError, FSYNC, times=1)
-    reopen = ledger._driver._writer._pen._reopen  # type: ignore[attr-defined]
+    pen = ledger._driver._writer._pen  # type: ignore[attr-defined]
+    reopen = pen._reopen
     refusals: list[object] = []
 
     def refuse_once() -> apsw.Connection:
@@ -194,10 +195,13 @@ def test_reopening_that_fails_is_tried_again_by_the_next(ledger: Ledger, disk: A
         connection: apsw.Connection = reopen()
         return connection
 
-    ledger._driver._writer._pen._reopen = refuse_once  # type: ignore[attr-defined]
+    pen._reopen = refuse_once
+    failed = pen._connection
     with pytest.raises(OutcomeUnknown):
         ledger.submit(submission(1), now=1, actor="test")
+    assert pen._connection is failed
     assert not ledger.submit(submission(1), now=1, actor="test").reused
+    assert pen._connection is not failed
 
 
 def test_full_disk_at_the_commit_is_known(

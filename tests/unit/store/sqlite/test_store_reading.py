@@ -50,6 +50,22 @@ def test_long_view_is_ended(open_store: Open) -> None:
 
 
 @pytest.mark.usefixtures("short_views")
+def test_view_that_waits_is_ended_at_its_next_statement(open_store: Open) -> None:
+    """Time that passes between two statements counts as well."""
+    store = open_store()
+
+    def read(tx: Any) -> None:
+        tx.one("read_store")
+        ends_at = time.monotonic() + 0.1
+        while time.monotonic() < ends_at:
+            pass
+        tx.one("read_store")
+
+    with pytest.raises(StoreBusy, match="took longer"):
+        store.read(read)
+
+
+@pytest.mark.usefixtures("short_views")
 def test_each_view_has_its_own_bound(open_store: Open) -> None:
     """Reads that follow one another are never too old together."""
     store = open_store()
@@ -75,5 +91,6 @@ def test_failed_reader_is_replaced(open_store: Open, disk: Any, mode: Any) -> No
     disk.fail("read", "database", apsw.IOError, 266)
     with pytest.raises(StoreFailed, match="check the disk"):
         store.read(lambda tx: tx.all("list_queues"))
+    assert store._reading._view is None
     disk.heal()
     assert store.read(lambda tx: tx.all("list_queues"))

@@ -1,0 +1,194 @@
+"""Reports about files (type F): what is acknowledged is on the disk, and no file is ever seen half-made.
+
+The disk is modelled strictly: content lasts once its file was synced, a name once its folder was.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from scenario_stage import Stage, at, together
+
+from perenne.errors import StoreExists, StoreForeign
+from perenne.files import atomic
+
+
+class Recorder(apsw.VFS):
+    """A file layer below SQLite that notes each write and sync of the write-ahead log."""
+
+    def __init__(self, name: str) -> None:
+        self.calls: list[str] = []
+        super().__init__(name, "")
+
+    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:
+        path = name.filename() if isinstance(name, apsw.URIFilename) else name or ""
+        return RecordedFile(self.calls if path.endswith("-wal") else [], name, flags)
+
+
+class RecordedFile(apsw.VFSFile):
+    def __init__(self, calls: list[str], name: Any, flags: list[int]) -> None:
+        self._calls = calls
+        super().__init__("", name, flags)
+
+    def xWrite(self, data: bytes, offset: int) -> None:
+        self._calls.append("write")
+        super().xWrite(data, offset)
+
+    def xSync(self, flags: int) -> None:
+        super().xSync(flags)
+        self._calls.append("sync")
+
+
+@pytest.fixture
+def recorder() -> Iterator[Recorder]:
+    recorder = Recorder(f"recording-{os.getpid()}")
+    yield recorder
+    recorder.unregister()
+
+
+def test_r50_nothing_is_acknowledged_before_it_is_synced(stage: Stage, recorder: Recorder) -> None:
+    """Report: messages were acknowledged at once and synced every two minutes; one power cut lost a seventh of them.
+
+    Whenever a submit, a claim or an end returns, each write of the log has been synced: for a lone caller, and for
+    many that share one commit.
+    """
+    with stage.open() as engine, stage.hand(vfs="recording-" + str(os.getpid())) as hand:
+        unsynced: list[list[str]] = []
+
+        def note() -> None:
+            last_sync = max((place for place, call in enumerate(recorder.calls) if call == "sync"), default=-1)
+            unsynced.append(recorder.calls[last_sync + 1 :])
+
+        def submit() -> None:
+            wanted = engine.request("act", stage.plan())
+            hand.ledger.submit(wanted, now=1, actor="test")
+            if alone:
+                note()
+
+        alone = True
+        submit()
+        claim = hand.claim()
+        note()
+        assert claim is not None
+        hand.end(claim.token)
+        note()
+        assert unsynced == [[]] * 3
+        assert recorder.calls.count("sync") >= 3
+        alone = False
+        answers = together(*[submit] * 32)
+        assert answers == [None] * 32
+        note()
+        assert unsynced[-1] == []
+        assert len(engine.jobs()) == 33
+
+
+class StrictDisk:
+    """What a write protocol did to a folder, call by call, and every state a power cut after each call can leave."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls: list[tuple[str, ...]] = []
+        self._names: dict[int, str] = {}
+        for name in ("open", "write", "replace"):
+            monkeypatch.setattr(atomic.os, name, self._noting(name, getattr(os, name)))
+        monkeypatch.setattr(atomic, "flush", self._flushing(atomic.flush))
+
+    def _noting(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*values: Any, **named: Any) -> Any:
+            answer = real(*values, **named)
+            if name == "open":
+                self._names[answer] = os.fspath(values[0])
+                self.calls.append(("create" if values[1] & os.O_CREAT else "look", os.fspath(values[0])))
+            elif name == "write":
+                self.calls.append(("write", self._names[values[0]], bytes(values[1]).decode()))
+            else:
+                self.calls.append(("rename", os.fspath(values[0]), os.fspath(values[1])))
+            return answer
+
+        return call
+
+    def _flushing(self, real: Callable[[int], None]) -> Callable[[int], None]:
+        def flush(descriptor: int) -> None:
+            real(descriptor)
+            self.calls.append(("sync", self._names[descriptor]))
+
+        return flush
+
+    def contents(self, path: Path, old: str) -> Iterator[tuple[int, set[str | None]]]:
+        """For a power cut after each number of calls, all that `path` can hold when the disk wakes up."""
+        for done in range(len(self.calls) + 1):
+            yield done, set(self._after(self.calls[:done], path, old))
+
+    def _after(self, calls: list[tuple[str, ...]], path: Path, old: str) -> Iterator[str | None]:
+        # A rename may have reached the disk or not until its folder was synced; so may each byte until its file was.
+        renames = [place for place, call in enumerate(calls) if call[0] == "rename" and call[2] == str(path)]
+        synced_folder = [place for place, call in enumerate(calls) if call == ("sync", str(path.parent))]
+        for renamed in (False, True):
+            lasting = any(sync > rename for rename in renames for sync in synced_folder)
+            if (renamed and not renames) or (lasting and not renamed):
+                continue
+            yield from self._held(calls, calls[renames[-1]][1]) if renamed else iter([old])
+
+    def _held(self, calls: list[tuple[str, ...]], staged: str) -> Iterator[str]:
+        writes = [(place, call[2]) for place, call in enumerate(calls) if call[:2] == ("write", staged)]
+        syncs = [place for place, call in enumerate(calls) if call == ("sync", staged)]
+        text = "".join(written for _, written in writes)
+        if writes and syncs and max(syncs) > writes[-1][0]:
+            yield text
+        else:
+            yield from {text[:kept] for kept in (0, len(text) // 2, len(text))}
+
+
+def test_r51_a_power_cut_leaves_the_old_file_or_the_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Report: files were renamed without a sync; after a power cut they were empty, or the old ones came back although
+    the new ones had been reported as saved.
+
+    Cut after any call the file is the old one or the new one, whole; and once the write has returned, the new one.
+    """
+    path = tmp_path / "file"
+    path.write_text("old text")
+    disk = StrictDisk(monkeypatch)
+    atomic.write(path, b"new text", protocol="create")
+    states = dict(disk.contents(path, "old text"))
+    assert set().union(*states.values()) == {"old text", "new text"}
+    assert states[len(disk.calls)] == {"new text"}
+    # The model has teeth: without either sync it shows the reported loss.
+    for forgotten in (1, 2):
+        syncs = [place for place, call in enumerate(disk.calls) if call[0] == "sync"]
+        weaker = StrictDisk.__new__(StrictDisk)
+        weaker.calls = [call for place, call in enumerate(disk.calls) if place != syncs[-forgotten]]
+        last = dict(weaker.contents(path, "old text"))[len(weaker.calls)]
+        assert last - {"new text"}, weaker.calls
+
+
+def test_r52_two_writers_never_meet_in_one_name(tmp_path: Path, stage: Stage) -> None:
+    """Report: all writers used one temporary name without a sync; one renamed the half file of the other, and what
+    could not be read was then saved over the good one.
+
+    However two writers interleave, the file is one of theirs, whole, and no stage file is left; and a manifest that
+    cannot be read is refused and stays as it is, byte for byte.
+    """
+    path = tmp_path / "file"
+    for point in ("create.staged", "create.renamed"):
+        with at(point, lambda: atomic.write(path, b"second" * 1000, protocol="create")) as passed:
+            atomic.write(path, b"first" * 1000, protocol="create")
+        assert passed.count("create.staged") == 2
+        assert path.read_bytes() == (b"first" if point == "create.staged" else b"second") * 1000
+    texts = [f"writer {number}".encode() * 1000 for number in range(8)]
+    together(*[lambda text=text: atomic.write(path, text, protocol="create") for text in texts])  # type: ignore[misc]
+    assert path.read_bytes() in texts
+    assert [left.name for left in tmp_path.iterdir() if left.name.startswith("file")] == ["file"]
+
+    manifest = stage.workspace.manifest
+    for damaged in itertools.chain([manifest.read_bytes()[:40]], [b"", b"id = 3\n", b"\x00" * 100]):
+        manifest.write_bytes(damaged)
+        with pytest.raises(StoreForeign, match=r"restore the manifest from a copy"):
+            stage.open()
+        with pytest.raises(StoreExists):
+            stage.workspace.write_manifest()
+        assert manifest.read_bytes() == damaged
