@@ -181,3 +181,30 @@ def test_a_paused_job_survives_reopening(room: Any) -> None:
     room.reopen()
     assert room.state(job_id) is S.PAUSED
     assert room.claim() is None
+
+
+def test_a_job_that_was_cancelled_and_started_again_is_not_cancelled_again(room: Any) -> None:
+    """The wish to cancel goes with the job that it ended; a person's requeue begins without it."""
+    token = room.running()
+    room.tell(token.job_id, events.Cancel())
+    (job,) = room.end(token, events.Returned())
+    assert (job.state, job.cancel_asked) == (S.CANCELLED, True)
+    room.tell(job.id, events.Requeue("once more"))
+    room.bring(job.id, S.RUNNING)
+    again = room.token(job.id)
+    assert room.ledger.check(again) == (False, False)
+    room.end(again, events.Returned())
+    assert (room.state(job.id), room.job(job.id).cancel_asked) == (S.COMPLETED, False)
+
+
+@pytest.mark.parametrize("state", [S.RETRY_WAIT, S.BLOCKED])
+def test_a_pause_keeps_what_was_said(room: Any, state: S) -> None:
+    """Why a job waits is still to be read while it is paused and after it is resumed."""
+    need = room.submit(kind="test.need").job_id
+    job_id = room.submit(dependencies=(need,)).job_id if state is S.BLOCKED else room.in_state(state)
+    room.tell(need, events.Cancel())
+    said = room.job(job_id).diagnostic
+    assert said
+    for event in (events.Pause(), events.Resume()):
+        room.tell(job_id, event)
+        assert room.job(job_id).diagnostic == said
