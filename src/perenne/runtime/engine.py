@@ -46,7 +46,7 @@ class Engine:
         self._ledger, self._reader = Ledger(driver), Reader(driver)
         self._notices, self._owners = Notices(driver), Owners(driver)
         self._log = JobLog(workspace, "engine", 0, clock)
-        self._ends = Ends(lambda text: self._log.write("error", text))
+        self._ends = Ends(self._note)
         self._bells = wake.Bells(workspace.wake_folder)
         self._actor = f"person:{_user()}"
         if holding is not None:
@@ -252,6 +252,9 @@ class Engine:
         self._ledger.control(verb, queue, now=self._clock.now(), actor=self._actor)
         self._ring()
         return None
+
+    def _note(self, text: str) -> None:
+        self._log.write("error", text)
 
     def _ring(self) -> None:
         """What is durable stays so: a wake-up that fails is noted, and fails nobody."""

@@ -27,28 +27,29 @@ class JobLog:
         self.dropped = 0
         self.failed: str | None = None
 
-    def write(self, level: str, message: str, **fields: Any) -> None:
-        """One line: level, message and fields that JSON can hold (others as their repr)."""
+    def write(self, level: str, message: str, **fields: Any) -> bool:
+        """One line: level, message and fields that JSON can hold (others as their repr); whether it stands."""
         head = {"at": self._clock.now(), "attempt": self._number}
         encoded = _encode(head, {"level": level, "message": message, **fields})
         with self._lock:
             if len(encoded) > self._left_bytes:
                 self.dropped += 1
-                return
+                return False
             self._left_bytes -= len(encoded)
-            self._append(encoded)
+            return self._append(encoded)
 
-    def _append(self, encoded: bytes) -> None:
+    def _append(self, encoded: bytes) -> bool:
         path = self._workspace.log_of(self._name)
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
-                os.write(descriptor, encoded)
+                return os.write(descriptor, encoded) == len(encoded)
             finally:
                 os.close(descriptor)
         except OSError as error:
             # A full disk must not cost the job; the first reason is kept for whoever asks.
             self.failed = self.failed or f"{path}: {error.strerror}"
+            return False
 
 
 def _encode(head: dict[str, Any], said: dict[str, Any]) -> bytes:

@@ -6,7 +6,6 @@ worker at a time is allowed, `worker.lock` is taken first, so that the second on
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import time
@@ -35,10 +34,13 @@ class Holding:
     locks: tuple[Lock, ...]
 
     def release(self) -> None:
-        """Let go, last taken first; the owner's own lock file goes with it, for its name is never used again."""
+        """Let go, last taken first; the owner's own lock file goes with it, for its name is never used again.
+
+        In a forked child it does nothing: the locks, and the life they prove, are the parent's.
+        """
         own = self.locks[-1]
-        with contextlib.suppress(FileNotFoundError):
-            own.path.unlink()
+        if own.held:
+            own.path.unlink(missing_ok=True)
         for lock in reversed(self.locks):
             lock.release()
 

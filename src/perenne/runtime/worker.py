@@ -70,6 +70,7 @@ class Worker:
         self._watches: dict[str, Watch] = {}
         self._fault: BaseException | None = None
         self._waits_for: str | None = None
+        self._unsaid: str | None = None
         self._no_room = False
         self._due_at: int | None = None
         self.report = Report()
@@ -192,14 +193,17 @@ class Worker:
         """Nothing is claimed while the disk has no room; when there is some again, nobody rings."""
         self._no_room = refusal is not None
         if refusal is None:
-            self._waits_for = None
+            if self._unsaid is not None:
+                # The disk that was full had no room for the line either; it is said once, now.
+                self._log.write("warning", "store_waits", error=self._unsaid, over=True)
+            self._waits_for = self._unsaid = None
         else:
             self._say_waiting(str(refusal))
 
     def _say_waiting(self, why: str) -> None:
         """Once a spell: a full disk is a state, not a storm of messages."""
-        if self._waits_for is None:
-            self._log.write("warning", "store_waits", error=why)
+        if self._waits_for is None and not self._log.write("warning", "store_waits", error=why):
+            self._unsaid = why
         self._waits_for = why
 
     def _meet_others(self) -> None:

@@ -38,12 +38,21 @@ def claim(tx: Transaction, lanes: Sequence[Lane], owner: str, attempts: Sequence
     assert store is not None
     _, epoch, paused, stopped = store
     due_at = next_due(tx)
-    if due_at is not None and due_at <= now:
-        tx.run("ripen", now=now, limit=RIPEN_AT_MOST)  # also under a pause: what is due is not waited for by the clock
+    if due_at is not None:
+        _ripen(tx, due_at, now)  # also under a pause: what is due is not waited for by the clock
     if paused or stopped:
         return []
     best = _best(tx, lanes, len(attempts))
     return [_start(tx, job, owner, attempt, epoch, now) for job, attempt in zip(best, attempts, strict=False)]
+
+
+def _ripen(tx: Transaction, due_at: int, now: int) -> None:
+    """Mark what has become due; after the clock was set back, also what waits for an attempt since a time to come."""
+    if due_at <= now:
+        tx.run("ripen", now=now, limit=RIPEN_AT_MOST)
+    row = tx.one("last_line_at")
+    if row is not None and row[0] > now:
+        tx.run("ripen_after_step", now=now, limit=RIPEN_AT_MOST)
 
 
 def next_due(tx: Transaction) -> int | None:

@@ -173,6 +173,9 @@ class Pen:
             self._disk_full = False
 
     def close(self) -> None:
+        if self._ghost is not None:
+            # Our log is nobody's any more: copied over the database it would undo what others committed since.
+            self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         self._connection.close()
 
     @property

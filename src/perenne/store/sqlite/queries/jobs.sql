@@ -107,6 +107,21 @@ where seq in (
     limit :limit
 )
 
+-- name: ripen_after_step
+-- Marks jobs as due whose wait for another attempt began in the future: the clock was set back. In bounded steps.
+-- :now, :limit
+update job
+set due_at = 0
+where seq in (
+    select seq
+    from job
+    where state in ('QUEUED', 'RETRY_WAIT')
+    and due_at > 0
+    and state = 'RETRY_WAIT'
+    and updated_at > :now
+    limit :limit
+)
+
 -- name: next_due
 -- The earliest time at which a waiting job becomes due.
 select min(due_at)
