@@ -104,14 +104,15 @@ def _pick(job: Job | None, event: events.Event, now: int, luck: float) -> Change
         case events.Resolve(to, reason):
             return Change(verb="resolve", to=to, reason=_written(job, reason), due_at=0)
         case events.Requeue(reason, unmet):
-            return _waiting("requeue", unmet, _written(job, reason))
+            # A claim cleared the time that was given at submit; what stands there since is an old backoff or snooze.
+            return _waiting("requeue", unmet, _written(job, reason), due_at=0 if job.number else None)
     raise NotImplementedError(event)
 
 
-def _waiting(verb: str, unmet: int, reason: str) -> Change:
+def _waiting(verb: str, unmet: int, reason: str, due_at: int | None = None) -> Change:
     if unmet:
-        return Change(verb=verb, to=JobState.BLOCKED, reason="waiting_for_dependencies")
-    return Change(verb=verb, to=JobState.QUEUED, reason=reason)
+        return Change(verb=verb, to=JobState.BLOCKED, reason="waiting_for_dependencies", due_at=due_at)
+    return Change(verb=verb, to=JobState.QUEUED, reason=reason, due_at=due_at)
 
 
 def _written(job: Job, reason: str) -> str:

@@ -145,6 +145,15 @@ def test_a_time_that_has_not_come_is_kept(make_job: MakeJob, now: int, state: S,
     assert change_of(make_job(state, due_at=due_at), event, now).due_at in (None, due_at)
 
 
+@pytest.mark.parametrize("unmet", [0, 1])
+@pytest.mark.parametrize("state", [S.FAILED, S.CANCELLED, S.DEAD])
+def test_a_requeue_does_not_wait_for_an_old_backoff(make_job: MakeJob, now: int, state: S, unmet: int) -> None:
+    """What a retry or a snooze still had to wait is gone with the end of the job; a time given at submit is kept."""
+    due_at, event = now + 3_600_000_000, events.Requeue("once more", unmet)
+    assert change_of(make_job(state, due_at=due_at, number=1), event, now).due_at == 0
+    assert change_of(make_job(state, due_at=due_at, number=0), event, now).due_at in (None, due_at)
+
+
 def test_a_claim_is_not_before_its_time(make_job: MakeJob, now: int) -> None:
     """A job is claimed when its time has come, at the earliest at that instant."""
     for due_at in (0, now):

@@ -48,5 +48,5 @@ def test_the_first_loss_is_named_by_its_place() -> None:
     """The place is written as JSON paths are, from `$`."""
     inner = {"leaves": [{"name": "a"}, {"name": "b", "colour": 1}], "branches": {"3": {"x": 1}}}
     later = {"leaves": [], "branches": {"3": {"x": 1}}}
-    for given, place in ((inner, "$.leaves[1].colour"), (later, "$.branches.3.x")):
-        assert first_loss(given, msgspec.convert(given, Tree, str_keys=True)) == f"{place} is not a field it knows"
+    for value, place in ((inner, "$.leaves[1].colour"), (later, "$.branches.3.x")):
+        assert first_loss(value, msgspec.convert(value, Tree, str_keys=True)) == f"{place} is not a field it knows"
