@@ -5,6 +5,7 @@ What does not live here: who may write when, and for whom (`writer`).
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -173,9 +174,11 @@ class Pen:
             self._disk_full = False
 
     def close(self) -> None:
+        """Twice is once."""
         if self._ghost is not None:
             # Our log is nobody's any more: copied over the database it would undo what others committed since.
-            self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            with contextlib.suppress(apsw.ConnectionClosedError):
+                self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         self._connection.close()
 
     @property

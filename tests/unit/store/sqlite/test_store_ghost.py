@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -133,3 +134,30 @@ def test_look_agrees_with_stat(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         inode.look(name + b"-none")
     monkeypatch.setattr(inode, "_statx", None)
     assert inode.look(name) == (found.st_dev, found.st_ino, found.st_size)
+
+
+@pytest.mark.parametrize("end", ["", "-wal", "-shm"])
+def test_a_folder_that_has_rested_is_still_watched(path: Path, open_store: Open, submission: Submit, end: str) -> None:
+    """Where nothing changed for long the folder alone is looked at; a file replaced in it is noticed all the same."""
+    os.utime(path.parent, ns=(1_700_000_000_123_456_789, 1_700_000_000_123_456_789))
+    ledger = Ledger(open_store())
+    for number in range(40):
+        ledger.submit(submission(number), now=1, actor="test")
+    file = Path(f"{path}{end}")
+    replace(file)
+    with pytest.raises(StoreFailed, match=rf"{file} was replaced under us"):
+        ledger.submit(submission(41), now=1, actor="test")
+
+
+def test_a_folder_that_moved_is_noticed(path: Path, open_store: Open, submission: Submit) -> None:
+    """A folder of the same files under another name is not the one whose name was opened."""
+    os.utime(path.parent, ns=(1_700_000_000_123_456_789, 1_700_000_000_123_456_789))
+    ledger = Ledger(open_store())
+    ledger.submit(submission(1), now=1, actor="test")
+    other = path.parent.with_name("other")
+    subprocess.run(["cp", "-r", str(path.parent), str(other)], check=True)
+    path.parent.rename(path.parent.with_name("moved"))
+    other.rename(path.parent)
+    os.utime(path.parent, ns=(1_700_000_000_123_456_789, 1_700_000_000_123_456_789))
+    with pytest.raises(StoreFailed, match="was replaced under us"):
+        ledger.submit(submission(2), now=1, actor="test")
