@@ -16,7 +16,7 @@ from perenne.store.sqlite.inode import Look, look
 Identity = tuple[int, int]
 _Folder = tuple[int, int, int]  # device, inode, time of its last change
 
-MEASURE_EVERY = 16
+MEASURE_EVERY = 4
 TICK_NS = 100_000_000  # ten of the coarsest clock; one of whole seconds is recognised and never relied on
 
 
@@ -44,7 +44,7 @@ class Files:
         """Prove that each name stands for the file it stood for; the length of the WAL in bytes, or a little less.
 
         In a folder that has not changed since they were looked at, the names stand as they stood; so most checks look
-        at the folder alone. The WAL is measured every sixteenth time at least.
+        at the folder alone. The WAL is measured every fifth time at least.
 
         Raises: StoreFailed: names the file that was removed or replaced.
         """
