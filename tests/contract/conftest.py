@@ -7,6 +7,7 @@ connection that the ledger does not know.
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -38,6 +39,7 @@ Tables = dict[str, list[tuple[Any, ...]]]
 class House(Protocol):
     """Where one kind of database lives, and how a test looks into it from beside."""
 
+    def copy(self, folder: Path) -> House: ...
     def open(self) -> Driver: ...
     def tables(self) -> Tables: ...
     def raise_epoch(self) -> None: ...
@@ -50,7 +52,14 @@ class SQLiteHouse:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "ledger.sqlite"
-        sqlite_driver.create(self.path, workspace=WORKSPACE, now=START)
+        if not self.path.exists():
+            sqlite_driver.create(self.path, workspace=WORKSPACE, now=START)
+
+    def copy(self, folder: Path) -> SQLiteHouse:
+        """The same ledger in another folder; nobody has it open."""
+        for file in self.path.parent.iterdir():
+            shutil.copy(file, folder)
+        return SQLiteHouse(folder)
 
     def open(self) -> Driver:
         self._opened = sqlite_driver.SQLiteDriver(self.path, workspace=WORKSPACE)
@@ -98,7 +107,10 @@ HOUSES = {"sqlite": SQLiteHouse}
 
 
 class Room:
-    """A ledger, a clock that stands still, and jobs in any state. Every job is `test.work@1` unless said otherwise."""
+    """A ledger, a clock that stands still, and jobs in any state. Every job is `test.work@1` unless said otherwise.
+
+    The ledger has the queue `default` and a worker that has joined.
+    """
 
     ERROR, LANE, OWNER = ERROR, LANE, OWNER
 
@@ -106,8 +118,6 @@ class Room:
         self.house, self.now = house, START
         self._numbers = itertools.count(1)
         self.reopen()
-        self.ledger.add_queue("default", 128)
-        self.owners.join(Owner(OWNER, 1, "boot", "start"), now=START)
 
     def reopen(self) -> None:
         """As a new process finds it."""
@@ -222,9 +232,13 @@ _WAYS: dict[JobState, Any] = {
 
 
 @pytest.fixture(scope="session", params=HOUSES)
-def make_room(request: pytest.FixtureRequest) -> Callable[[Path], Room]:
-    """`make_room(folder)`: an open new ledger on each driver, with the queue `default` and a worker that has joined."""
-    return lambda folder: Room(HOUSES[request.param](folder))
+def make_room(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Room]:
+    """`make_room(folder)`: an open new ledger on each driver, copied from one that was made and synced once."""
+    first = Room(HOUSES[request.param](tmp_path_factory.mktemp("first")))
+    first.ledger.add_queue("default", 128)
+    first.owners.join(Owner(OWNER, 1, "boot", "start"), now=START)
+    first.driver.close()
+    return lambda folder: Room(first.house.copy(folder))
 
 
 @pytest.fixture
