@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -15,6 +16,8 @@ from perenne.core import limits, lossless
 from perenne.core.publication import Publication, Published
 from perenne.core.retry import Backoff
 from perenne.errors import InvalidInput
+
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 @dataclass(frozen=True)
@@ -84,9 +87,9 @@ class Kind:
         if not isinstance(value, msgspec.Struct):
             return None
         try:
-            encoded = msgspec.json.encode(value, order="sorted")
-            typed = msgspec.json.decode(encoded, type=self.input_type, strict=True)
-            same = typed == value and msgspec.json.encode(typed, order="sorted") == encoded
+            encoded = _encode_sorted(value)
+            typed = self._decoder.decode(encoded)
+            same = typed == value and _encode_sorted(typed) == encoded
         except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
             return None
         return encoded if same else None
@@ -114,9 +117,13 @@ class Kind:
         Raises: InvalidInput: names field and expectation.
         """
         try:
-            return msgspec.json.decode(encoded, type=self.input_type, strict=True)
+            return self._decoder.decode(encoded)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise self._refused(error) from None
+
+    @cached_property
+    def _decoder(self) -> msgspec.json.Decoder[Any]:
+        return msgspec.json.Decoder(self.input_type, strict=True)
 
     def retries(self, error: Exception) -> bool:
         """Whether another attempt may help."""

@@ -32,9 +32,10 @@ def check(wanted: Submission) -> None:
     limits.check_size("input", len(wanted.input), limits.INPUT_BYTES, "submit a reference to the data instead")
     limits.check_text("kind", wanted.kind, limits.NAME_BYTES)
     limits.check_text("queue", wanted.queue, limits.NAME_BYTES)
-    for field, key in (("key", wanted.key), ("unique_key", wanted.unique_key)):
-        if key is not None:
-            limits.check_text(field, key, limits.KEY_BYTES)
+    if wanted.key is not None:
+        limits.check_text("key", wanted.key, limits.KEY_BYTES)
+    if wanted.unique_key is not None:
+        limits.check_text("unique_key", wanted.unique_key, limits.KEY_BYTES)
     _check_due(wanted.due_at)
     if wanted.priority not in limits.PRIORITY:
         low, high = limits.PRIORITY[0], limits.PRIORITY[-1]
