@@ -91,7 +91,7 @@ def signals(heard: Callable[[], None], bell: int) -> Iterator[None]:
         heard()
 
     woken_before = signal.set_wakeup_fd(bell, warn_on_full_buffer=False)
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     try:
         yield
     finally:

@@ -49,6 +49,7 @@ class Engine:
         self._ends = Ends(self._note)
         self._bells = wake.Bells(workspace.wake_folder)
         self._actor = f"person:{_user()}"
+        self._worker: Worker | None = None
         if holding is not None:
             self._ends.add(lambda job: self._ring())
 
@@ -206,6 +207,11 @@ class Engine:
         """
         if self._holding is None:
             raise NotAllowed("worker: this workspace was opened without the worker's lock; open it with access='work'")
+        if self._worker is not None and self._worker.failed:
+            raise NotAllowed(
+                "worker: the last one of this engine failed and may have left attempts behind; "
+                "close the workspace and open it again, then the next worker settles them"
+            )
         if not 1 <= slots <= 1024:
             raise InvalidInput(
                 f"slots: {slots}, the limit is 1 to 1024; give a number in it", field="slots", value=slots
@@ -214,9 +220,10 @@ class Engine:
         executor = Executor(self.workspace, self.app, self._ledger, self._clock)
         parts = (self.workspace, self.app, self._ledger, self._reader, self._owners, self._ends, self._clock)
         recovery = Recovery(*parts, f"worker:{owner.id}")
-        return Worker(
+        self._worker = Worker(
             executor, recovery, self._reader, owner, self._ends, self._luck, self._log, self._ring, slots=slots
         )
+        return self._worker
 
     def work(self, *, slots: int = 1, stay: bool = False) -> Report:
         """Recover what a dead worker left, then run jobs until nothing is due (stay: until told to stop)."""

@@ -13,6 +13,7 @@ import msgspec
 from perenne.app import App
 from perenne.core import answers, events, limits
 from perenne.core.kind import Kind
+from perenne.core.lossless import first_loss
 from perenne.core.publication import Publication, Published
 from perenne.crashpoints import crash_point
 from perenne.errors import Cancelled, InvalidInput, TooLarge, Unwound
@@ -112,6 +113,9 @@ def _answer(kind: Kind, value: object, log: JobLog) -> events.Answer:
             return events.Doubted(finding)
     try:
         encoded = None if value is None else msgspec.json.encode(value)
+        loss = first_loss(msgspec.to_builtins(value), None)
+        if loss is not None:
+            raise ValueError(loss)
         limits.check_size("result", len(encoded or b""), limits.RESULT_BYTES, "store it and return where it is")
         return events.Returned(encoded)
     except (TypeError, ValueError, RecursionError, TooLarge) as error:

@@ -74,12 +74,14 @@ class Worker:
         self._no_room = False
         self._due_at: int | None = None
         self.report = Report()
+        self.failed = False
 
     def run(self, *, stay: bool) -> Report:
         """Recover, then work: until nothing is due (stay: until told to stop).
 
         Raises: StorageError: the store failed; what still runs is left to recovery.
         """
+        self.failed = True  # until it is known that nothing was left behind
         self._bell = Bell(self._executor.workspace.wake_folder)
         with self._bell, signals(self.stop, self._bell.fileno()):
             self._recovery.owners.join(self._owner, now=self._clock.now())
@@ -103,6 +105,7 @@ class Worker:
         if self._fault is not None:
             raise self._fault
         self._recovery.owners.leave(self._owner.id, now=self._clock.now())
+        self.failed = False
         return self.report
 
     def stop(self) -> None:

@@ -36,7 +36,8 @@ def check(wanted: Submission) -> None:
         limits.check_text("key", wanted.key, limits.KEY_BYTES)
     if wanted.unique_key is not None:
         limits.check_text("unique_key", wanted.unique_key, limits.KEY_BYTES)
-    _check_due(wanted.due_at)
+    _check_time("due_at", wanted.due_at)
+    _check_time("requested_at", wanted.requested_at)
     if wanted.priority not in limits.PRIORITY:
         low, high = limits.PRIORITY[0], limits.PRIORITY[-1]
         raise InvalidInput(
@@ -84,12 +85,12 @@ def enter(tx: Transaction, wanted: Submission, now: int, actor: str) -> Receipt:
         return find_or_insert(tx, wanted, now, actor)
 
 
-def _check_due(due_at: int) -> None:
-    if not 0 <= due_at <= limits.DUE_MOST_US:
+def _check_time(field: str, at: int) -> None:
+    if type(at) is not int or not 0 <= at <= limits.DUE_MOST_US:
         raise InvalidInput(
-            f"due_at: {due_at} UTC microseconds, the limit is 0 (at once) to {limits.DUE_MOST_US}; give a time in it",
-            field="due_at",
-            value=due_at,
+            f"{field}: {at!r}, the limit is 0 to {limits.DUE_MOST_US} UTC microseconds; give a time in it",
+            field=field,
+            value=at,
             limit=limits.DUE_MOST_US,
         )
 

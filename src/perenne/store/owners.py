@@ -39,7 +39,7 @@ class Owners:
         crash_point("owner.left")
 
     def present(self) -> list[Owner]:
-        """The workers that have not left, oldest first; some may be dead."""
+        """The workers that have not left, or left an attempt behind, oldest first; some may be dead."""
         return [Owner(*row[:4]) for row in self._driver.read(lambda tx: tx.all("list_owners"))]
 
     def running(self, owner_id: str) -> list[Attempt]:

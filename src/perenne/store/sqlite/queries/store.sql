@@ -74,8 +74,14 @@ where id = :id
 and left_at is null
 
 -- name: list_owners
--- Workers that have not left.
+-- Workers that have not left, and those that left an attempt behind.
 select id, pid, boot_id, started, joined_at
 from owner
 where left_at is null
+or id in (
+    select attempt.owner
+    from job
+    join attempt on attempt.job = job.seq and attempt.number = job.number
+    where job.state = 'RUNNING'
+)
 order by joined_at, id
