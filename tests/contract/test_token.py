@@ -115,9 +115,9 @@ def test_the_ending_statement_is_the_guard(room: Any, part: str) -> None:
     right = {"seq": job.seq, "attempt": token.attempt, "number": token.number, "epoch": token.epoch, **ENDING}
     wrong = {**right, part: "f" * 32 if part == "attempt" else right[part] + 1}
     before = room.house.tables()
-    assert room.driver.write(lambda tx: tx.one("end_attempt", **wrong)) is None
+    assert room.driver.write(lambda tx: tx.run("end_attempt", **wrong)) == 0
     assert room.house.tables() == before
-    assert room.driver.write(lambda tx: tx.one("end_attempt", **right)) is not None
+    assert room.driver.write(lambda tx: tx.run("end_attempt", **right)) == 1
 
 
 @pytest.mark.parametrize("state", [state for state in JobState if state is not S.RUNNING])
@@ -126,7 +126,7 @@ def test_the_ending_statement_ends_only_a_running_job(room: Any, state: S) -> No
     job = room.job(room.in_state(state))
     token = room.token(job.id)
     given = {"seq": job.seq, "attempt": token.attempt, "number": job.number, "epoch": 1, **ENDING}
-    assert room.driver.write(lambda tx: tx.one("end_attempt", **given)) is None
+    assert room.driver.write(lambda tx: tx.run("end_attempt", **given)) == 0
 
 
 @pytest.mark.parametrize("part", ["seq", "from_state", "revision"])
@@ -145,8 +145,8 @@ def test_the_statements_that_move_are_guards(room: Any, part: str) -> None:
         "now": 1,
     }
     before = room.house.tables()
-    assert room.driver.write(lambda tx: tx.one("start_attempt", **wrong, **claim)) is None
-    assert room.driver.write(lambda tx: tx.one("move_job", **wrong, **change)) is None
+    assert room.driver.write(lambda tx: tx.run("start_attempt", **wrong, **claim)) == 0
+    assert room.driver.write(lambda tx: tx.run("move_job", **wrong, **change)) == 0
     assert room.house.tables() == before
 
 
@@ -155,7 +155,7 @@ def test_a_claim_spends_no_attempt_that_is_not_there(room: Any) -> None:
     job = room.job(room.in_state(S.FAILED, max_attempts=1))
     assert job.spent == job.max_attempts
     given = {"seq": job.seq, "from_state": "FAILED", "revision": job.revision, "attempt": "f" * 32, "now": 1}
-    assert room.driver.write(lambda tx: tx.one("start_attempt", **given)) is None
+    assert room.driver.write(lambda tx: tx.run("start_attempt", **given)) == 0
 
 
 def test_a_job_is_claimed_once(room: Any) -> None:

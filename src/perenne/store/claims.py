@@ -76,9 +76,10 @@ def _best(tx: Transaction, lanes: Sequence[Lane], most: int) -> list[Job]:
 def _start(tx: Transaction, job: Job, owner: str, attempt: str, epoch: int, now: int) -> Claim:
     change = decide(job, events.Claim(), now)
     assert isinstance(change, Change)
-    row = tx.one("start_attempt", seq=job.seq, from_state=job.state, revision=job.revision, attempt=attempt, now=now)
-    assert row is not None, "the row changed inside our own transaction"
-    running = rows.job(row)
+    held = {"seq": job.seq, "from_state": job.state, "revision": job.revision}
+    touched = tx.run("start_attempt", **held, attempt=attempt, now=now)
+    assert touched == 1, "the row changed inside our own transaction"
+    running = writes.read(tx, job.seq)
     tx.run("insert_attempt", id=attempt, job=job.seq, number=running.number, epoch=epoch, owner=owner, now=now)
     writes.log(tx, job, change.verb, change.to, change.reason, actor=f"worker:{owner}", now=now, number=running.number)
     return Claim(running, Token(job.id, attempt, running.number, epoch))

@@ -130,7 +130,7 @@ where state in ('QUEUED', 'RETRY_WAIT')
 and due_at > 0
 
 -- name: start_attempt
--- Gives a waiting job to an attempt, if it still stands as it was read; the row as it is then, every column.
+-- Gives a waiting job to an attempt, if it still stands as it was read.
 -- :seq, :from_state, :revision, :attempt, :now
 update job
 set
@@ -149,14 +149,9 @@ where seq = :seq
 and state = :from_state
 and revision = :revision
 and spent < max_attempts
-returning
-    seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
-    publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
-    cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
-    diagnostic, updated_at, finished_at, revision
 
 -- name: end_attempt
--- Ends the running attempt, only by the holder of the whole token; the row as it is then, every column.
+-- Ends the running attempt, only by the holder of the whole token.
 -- :attempt, :number, :epoch, :to_state, :reason, :due_at, :spent, :failed, :interrupted, :active_ms, :result,
 -- :diagnostic, :finished_at, :now, :seq
 update job
@@ -180,14 +175,9 @@ and state = 'RUNNING'
 and attempt = :attempt
 and number = :number
 and (select epoch from store) = :epoch
-returning
-    seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
-    publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
-    cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
-    diagnostic, updated_at, finished_at, revision
 
 -- name: move_job
--- Moves a job that is not running, if it still stands as it was read; the row as it is then, every column.
+-- Moves a job that is not running, if it still stands as it was read.
 -- :seq, :from_state, :revision, :to_state, :reason, :due_at, :spent, :failures, :interruptions, :unmet, :cancel_asked,
 -- :active_ms, :diagnostic, :finished_at, :now
 update job
@@ -209,11 +199,6 @@ where seq = :seq
 and state = :from_state
 and state <> 'RUNNING'
 and revision = :revision
-returning
-    seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
-    publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
-    cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
-    diagnostic, updated_at, finished_at, revision
 
 -- name: note_blocked
 -- Says why a blocked job stays blocked; its state does not move.
