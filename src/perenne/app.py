@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 from perenne.core import limits
 from perenne.core.kind import Kind
 from perenne.errors import InvalidInput, UnknownKind
+
+
+def _leaves(folder: str) -> bool:
+    path = Path(folder)
+    return not path.parts or path.is_absolute() or ".." in path.parts
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,15 @@ class App:
     commands: str | None = None
 
     def __post_init__(self) -> None:
+        limits.check_text("app", self.name, limits.NAME_BYTES)
+        if not self.name.isprintable() or not isinstance(self.runtime, str) or _leaves(self.runtime):
+            raise InvalidInput(
+                f"app: name {self.name!r}, runtime {self.runtime!r}; give a printable name, and a folder below the "
+                f"workspace such as '.perenne'"
+            )
+        for queue, capacity in self.queues.items():
+            limits.check_text("queue", queue, limits.NAME_BYTES)
+            limits.check_capacity(capacity)
         seen: set[str] = set()
         for kind in self.kinds:
             if str(kind) in seen:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import uuid
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from perenne import crashpoints
 from perenne.app import App
-from perenne.errors import StoreForeign
+from perenne.core import identity, limits
+from perenne.errors import InvalidInput, StoreForeign
 from perenne.files import workspace as folder
 from perenne.files.workspace import Workspace
 from perenne.filesystem import refuse_unsafe
@@ -28,6 +29,9 @@ def create(root: Path | str, app: App, *, name: str, id: str | None = None, spec
     from perenne.store.sqlite import driver
 
     root = Path(root).absolute()
+    limits.check_text("name", name, limits.NAME_BYTES)
+    if id is not None:
+        identity.check_uuid("id", id)
     folder.refuse_existing(root)
     refuse_unsafe(root)
     made = Workspace(root, id or str(uuid.uuid4()), name, app.name, specimen, app.runtime)
@@ -52,6 +56,10 @@ def open(root: Path | str, app: App, *, access: Access = "write", clock: clock.C
     """
     from perenne.store.sqlite.driver import SQLiteDriver
 
+    if access not in get_args(Access):
+        raise InvalidInput(
+            f"access: {access!r}; give one of {', '.join(get_args(Access))}", field="access", value=access
+        )
     found = folder.read(Path(root))
     if found.app != app.name:
         raise StoreForeign(

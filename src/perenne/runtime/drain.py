@@ -76,9 +76,13 @@ def die() -> NoReturn:
     os._exit(EXIT_CODE)
 
 
+# A terminal that is closed asks as a person does who presses Ctrl-C.
+_ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
 @contextmanager
 def signals(heard: Callable[[], None], bell: int) -> Iterator[None]:
-    """SIGTERM and SIGINT call `heard` meanwhile, where a process lets us: in its main thread.
+    """SIGTERM, SIGINT and SIGHUP call `heard` meanwhile, where a process lets us: in its main thread.
 
     Args: bell: a descriptor on which that thread sleeps. It is written to as the signal arrives: Python calls `heard`
     only between two lines, and a signal that comes when the last line before a sleep is done would wait for its end.
@@ -91,7 +95,7 @@ def signals(heard: Callable[[], None], bell: int) -> Iterator[None]:
         heard()
 
     woken_before = signal.set_wakeup_fd(bell, warn_on_full_buffer=False)
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    before = {number: signal.signal(number, handle) for number in _ENDS}
     try:
         yield
     finally:

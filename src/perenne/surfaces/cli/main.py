@@ -60,12 +60,13 @@ for command in upkeep.COMMANDS:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code; whatever it raised becomes one line on the standard error."""
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):
         # A name that the terminal cannot show must never be the reason why a command fails.
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        stream.reconfigure(errors="backslashreplace")
     try:
         answer = cli.main(arguments, prog_name="perenne", standalone_mode=False, obj=views)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except click.ClickException as error:
         return _say_usage(error)
     except click.Abort:

@@ -5,20 +5,34 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from perenne.surfaces import faults, views
 from perenne.surfaces.cli import groups
 
-_FOLDER = click.Path(path_type=Path)
+if TYPE_CHECKING:
+    from perenne import Engine, Job
+
+_FILE = click.Path(path_type=Path)
 _MARKS = {"ok": "ok  ", "warn": "look", "bad": "BAD "}
+
+
+class _Folder(click.Path):
+    """A path that is not empty: an empty one would mean the current folder, which a forgotten variable never means."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("'' is empty; give the folder, or leave the option out for the current one", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def _workspace(command: Callable[..., Any]) -> Callable[..., Any]:
     help = "The folder of the workspace."
-    return click.option("--workspace", "root", type=_FOLDER, default=".", show_default=True, help=help)(command)
+    return click.option("--workspace", "root", type=_Folder(path_type=Path), default=".", show_default=True, help=help)(
+        command
+    )
 
 
 def _show(done: int, total: int) -> None:
@@ -33,7 +47,7 @@ def _show(done: int, total: int) -> None:
 @click.option("--deep", is_flag=True, help="Read every page of the ledger too.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def doctor(root: Path, deep: bool, as_json: bool) -> int:
-    """Look at a workspace, say what is wrong and what to do; changes nothing.
+    """Look at a workspace, say what is wrong and what to do.
 
     Exit code 4 when a promise is not kept.
 
@@ -72,7 +86,7 @@ def migrate(root: Path, only_plan: bool) -> None:
 
 
 @click.command()
-@click.argument("file", type=_FOLDER)
+@click.argument("file", type=_FILE)
 @_workspace
 def backup(file: Path, root: Path) -> None:
     """Copy the ledger to a new FILE, verified, while work goes on.
@@ -86,10 +100,12 @@ def backup(file: Path, root: Path) -> None:
 
 
 @click.command()
-@click.argument("file", type=_FOLDER)
+@click.argument("file", type=_FILE)
 @_workspace
 def restore(file: Path, root: Path) -> None:
-    """Put the backup FILE in the ledger's place; the replaced ledger is kept beside it.
+    """Put a backup FILE in the ledger's place.
+
+    The replaced ledger is kept beside it.
 
     Refused while anybody has the workspace open.
 
@@ -102,10 +118,14 @@ def restore(file: Path, root: Path) -> None:
 
 
 @click.command()
-@click.argument("file", type=_FOLDER)
+@click.argument("file", type=_FILE)
 @_workspace
 def export(file: Path, root: Path) -> None:
-    """Write the whole workspace to a new FILE of JSON lines that checks itself.
+    """Write the ledger to a new FILE that checks itself.
+
+    JSON lines: jobs, attempts, history, controls.
+
+    The files and the catalogue of an application are not in it.
 
     Example: perenne export case.jsonl --workspace case
     """
@@ -116,10 +136,10 @@ def export(file: Path, root: Path) -> None:
 
 
 @click.command(name="import")
-@click.argument("file", type=_FOLDER)
+@click.argument("file", type=_FILE)
 @_workspace
 def import_(file: Path, root: Path) -> None:
-    """Take the exported FILE into this new, empty workspace, all or nothing.
+    """Take the exported FILE into the ledger of this new workspace, all or nothing.
 
     Example: perenne import case.jsonl --workspace copy-of-case
     """
@@ -138,7 +158,7 @@ def import_(file: Path, root: Path) -> None:
 def purge(
     root: Path, older_than_days: float | None, keep: int | None, states: tuple[str, ...], keep_history: bool
 ) -> None:
-    """Remove finished jobs by age, count and state, in small steps beside whoever works.
+    """Remove finished jobs by age, count and state, in small steps.
 
     Example: perenne purge --older-than-days 30 --workspace case
     """
@@ -155,4 +175,51 @@ def purge(
     click.echo(f"removed {views.count(removed.jobs, 'job')}, {views.count(removed.history, 'line')} of history")
 
 
-COMMANDS = (doctor, migrate, backup, restore, export, import_, purge)
+@click.command()
+@click.argument("job")
+@_workspace
+@click.option("--reason", required=True, help="Why; it stays in the history.")
+def release(job: str, root: Path, reason: str) -> None:
+    """Let the BLOCKED JOB go on without what blocks it.
+
+    Example: perenne release JOB --reason "the limit was too low" --workspace case
+    """
+    _settle(root, lambda engine: engine.release(job, reason))
+
+
+@click.command()
+@click.argument("job")
+@_workspace
+@click.option("--reason", required=True, help="Why; it stays in the history.")
+def requeue(job: str, root: Path, reason: str) -> None:
+    """Start the FAILED, CANCELLED or DEAD JOB again.
+
+    Example: perenne requeue JOB --reason "the original is back" --workspace case
+    """
+    _settle(root, lambda engine: engine.requeue(job, reason))
+
+
+@click.command()
+@click.argument("job")
+@click.argument("to", type=click.Choice(["COMPLETED", "QUEUED", "FAILED"], case_sensitive=False))
+@_workspace
+@click.option("--reason", required=True, help="Why; it stays in the history.")
+def resolve(job: str, to: str, root: Path, reason: str) -> None:
+    """Settle a JOB in doubt: COMPLETED, QUEUED (run again) or FAILED.
+
+    Example: perenne resolve JOB queued --reason "the folder is back" --workspace case
+    """
+    from perenne import JobState
+
+    _settle(root, lambda engine: engine.resolve(job, JobState(to.upper()), reason))
+
+
+def _settle(root: Path, say: Callable[[Engine], Job]) -> None:
+    import perenne
+
+    with perenne.open(root, groups.required_app_of(root)) as engine:
+        job = say(engine)
+    click.echo(f"{job.id}  {job.state}")
+
+
+COMMANDS = (doctor, migrate, backup, restore, export, import_, purge, release, requeue, resolve)

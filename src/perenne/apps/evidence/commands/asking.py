@@ -58,15 +58,22 @@ def submit(workspace: Path, evidence_id: str, capability: str, key: str | None) 
 
 
 def wanted_requests(engine: Engine) -> list[Request]:
-    """What `enqueue` submits: a request for each original whose capability has no job yet, in the order of import."""
+    """What `enqueue` submits: a request for each original whose capability has no job yet, in the order of import.
+
+    What was published by a job that is purged has its extraction, and is not asked for again.
+    """
     with catalogue.reading(engine.workspace.root) as connection:
-        found = rows.originals(connection)
+        found, published = rows.originals(connection), set(rows.extraction_ids(connection))
     asked = {(evidence_of(job), job.kind) for job in all_jobs(engine)}
     fixed = _of_specimen(found) if engine.workspace.specimen else []
     own = [request for one in found if (request := requests.own_request(one)) is not None]
     settled = {request.evidence_id for request in fixed}
     every = fixed + [request for request in own if request.evidence_id not in settled]
-    return [request for request in every if (request.evidence_id, request.capability) not in asked]
+    return [
+        request
+        for request in every
+        if (request.evidence_id, request.capability) not in asked and request.extraction_id not in published
+    ]
 
 
 def _of_specimen(found: Sequence[rows.Evidence]) -> list[Request]:

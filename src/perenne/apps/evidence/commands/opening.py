@@ -38,15 +38,24 @@ class Between(click.IntRange):
             self.fail(f"{value!r}, the limit is {self.min} to {self.max}; give a whole number in it", param, ctx)
 
 
+class Folder(click.Path):
+    """A path that is not empty: an empty one would mean the current folder, which a forgotten variable never means."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("'' is empty; give the folder, or leave the option out for the current one", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 in_workspace = click.option(
     "--workspace",
-    type=click.Path(path_type=Path),
+    type=Folder(path_type=Path),
     default=".",
     metavar="DIR",
     help="Folder of the investigation; the current one when left out.",
 )
 new_workspace = click.option(
-    "--workspace", type=click.Path(path_type=Path), required=True, metavar="DIR", help="A new or empty folder."
+    "--workspace", type=Folder(path_type=Path), required=True, metavar="DIR", help="A new or empty folder."
 )
 
 # What a workspace consists of, the file that makes it one first: without it the rest is only in the way.
