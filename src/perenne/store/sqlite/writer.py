@@ -136,7 +136,7 @@ class Writer:
         except BaseException as error:
             if not group:
                 self._take(group)
-            if not isinstance(error, Exception):
+            if not isinstance(error, Exception) and not self._pen.hold.forked:
                 self._put_back(group)
             for request in group:
                 request.error = error
@@ -215,6 +215,7 @@ class Writer:
         except Exception as error:
             if isinstance(error, apsw.Error) and not isinstance(error, _OF_A_REQUEST):
                 raise
+            self._pen.hold.check()
             request.error = self._pen.explained(error) if isinstance(error, apsw.Error) else error
             self._pen.execute("rollback to request")
         self._pen.execute("release request")

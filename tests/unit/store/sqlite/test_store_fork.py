@@ -142,41 +142,73 @@ def test_child_that_drops_and_closes_harms_nothing_r2_r3(
 
 
 EXITING = """
-import os, sys
+import os, sys, threading
 from pathlib import Path
 from perenne.store.sqlite.driver import SQLiteDriver
 
-store = SQLiteDriver(Path(sys.argv[1]), workspace=sys.argv[2])
+store, how = SQLiteDriver(Path(sys.argv[1]), workspace=sys.argv[2]), sys.argv[3]
 # With so few pages in memory the transaction stands in the WAL before it is committed; undoing it hides it there.
 store._connection.pragma("cache_size", 5)
+store.write(lambda tx: tx.run("insert_queue", name="before", capacity=1))  # something to go back to
 
 def work(tx):
     for n in range(300):
         tx.run("insert_queue", name=f"queue {n}" + "x" * 100, capacity=1)
     child = os.fork()
-    if child == 0:
+    if child == 0 and how == "returns":
         return
+    if child == 0 and how == "exits":
+        sys.exit(0)
+    if child == 0:
+        raise LookupError("no parent")
     os.waitpid(child, 0)
     for n in range(300, 400):
         tx.run("insert_queue", name=f"queue {n}" + "x" * 100, capacity=1)
 
+def wait_for(number):
+    while len(store._writer._waiting) < number:
+        pass
+
+def lead(tx):
+    # What stands behind this one is the next group: our work first, in a savepoint because it is not alone.
+    leading.set()
+    wait_for(1)
+    threading.Thread(target=store.write, args=(lambda tx: None,)).start()
+    wait_for(2)
+
+leading = threading.Event()
+if how == "in a group":
+    threading.Thread(target=store.write, args=(lead,)).start()
+    leading.wait(20)
 store.write(work)
+print("written")
 print(len(store.read(lambda tx: tx.all("list_queues"))))
 store.close()
 """
 
 
-def test_child_that_unwinds_the_parents_transaction_harms_nothing(path: Path, rows: Callable[[str], list[Any]]) -> None:
-    """A child that returns from inside a transaction neither commits nor undoes it, nor does its interpreter's end."""
+ERRORS = {
+    "returns": "opened before this process was forked",
+    "raises": "no parent",
+    "exits": "",
+    "in a group": "forked",
+}
+
+
+@pytest.mark.parametrize("how", ERRORS)
+def test_child_that_unwinds_the_parents_transaction_harms_nothing(
+    path: Path, rows: Callable[[str], list[Any]], how: str
+) -> None:
+    """A child that leaves a transaction neither commits nor undoes it, nor does the end of its interpreter."""
     ended = subprocess.run(
-        [sys.executable, "-c", EXITING, str(path), "11111111-1111-4111-8111-111111111111"],
+        [sys.executable, "-c", EXITING, str(path), "11111111-1111-4111-8111-111111111111", how],
         capture_output=True,
         text=True,
         timeout=60,
     )
-    assert ended.stdout.split() == ["401"], ended.stderr
-    assert "opened before this process was forked" in ended.stderr
-    assert rows("select count(*) from queue") == [[401]]
+    assert ended.stdout.split() == ["written", "402"], ended.stderr
+    assert ERRORS[how] in (ended.stderr.splitlines() or [""])[-1]
+    assert rows("select count(*) from queue") == [[402]]
     assert rows("pragma integrity_check") == [["ok"]]
 
 
@@ -188,8 +220,10 @@ def test_child_does_not_wait_for_threads_that_are_not_there(open_store: Open) ->
     children: list[int] = []
 
     def work(tx: object) -> None:
-        with guard:  # as a thread that just joins the queue
-            children.append(os.fork())
+        guard.acquire()  # as a thread that just joins the queue, and that the child does not have
+        children.append(os.fork())
+        if children != [0]:
+            guard.release()
 
     try:
         store.write(work)
