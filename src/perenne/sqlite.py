@@ -31,7 +31,6 @@ from perenne.errors import (
 from perenne.filesystem import refuse_unsafe
 
 Mode = Literal["read", "write", "create"]
-
 _OLDEST_LIBRARY = (3, 51, 3)
 _HEADER = b"SQLite format 3\x00"
 _COMPANIONS = ("-wal", "-shm", "-journal")
@@ -255,8 +254,9 @@ def _connected(path: Path, access: int, busy_s: float, vfs: str | None) -> apsw.
     connection = apsw.Connection(str(path), flags=access | apsw.SQLITE_OPEN_NOFOLLOW, vfs=vfs)
     with _closed_on_failure(connection):
         connection.set_busy_timeout(round(busy_s * 1000))
-        _require(connection, path, "foreign_keys", 1, 1)
-        _require(connection, path, "mmap_size", 0, 0)
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # else a query is prepared anew for each new value
+        for name, value in (("foreign_keys", 1), ("mmap_size", 0)):
+            _require(connection, path, name, value, value)
     return connection
 
 
