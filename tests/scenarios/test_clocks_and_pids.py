@@ -50,10 +50,6 @@ def test_c38_a_clock_set_back_freezes_no_job(stage: Stage) -> None:
         assert {engine.job(job).state for job in jobs} == {JobState.COMPLETED}
 
 
-@pytest.mark.xfail(
-    reason="a wait for the next attempt is kept as a time of the wall clock alone, so setting the clock back prolongs "
-    "it by as much; the row shows it (updated_at lies in the future), nobody looks"
-)
 def test_c38_a_wait_is_not_prolonged_by_a_clock_set_back(stage: Stage) -> None:
     """Thread: as above, for a job that waits for its next attempt.
 

@@ -209,10 +209,6 @@ def test_r15_a_worker_on_a_full_disk_backs_off_and_comes_back(tmp_path: Path) ->
     assert on_a_small_disk(tmp_path / "scene", SIZE_BYTES, end_on_a_full_disk) <= 1
 
 
-@pytest.mark.xfail(
-    reason="with not one byte left, the one line that says so goes to the same full disk and is lost, and nothing says "
-    "it when there is space again"
-)
 def test_r15_the_one_alarm_is_not_lost_on_the_full_disk(tmp_path: Path) -> None:
     """Report: as above; the other extreme is silence.
 

@@ -143,10 +143,6 @@ def test_r03_the_exit_of_a_child_takes_nothing_along(stage_alone: Stage) -> None
     stage_alone.assert_sound()
 
 
-@pytest.mark.xfail(
-    reason="Holding.release unlinks the owner's lock file in a forked child too; the live parent then counts as dead, "
-    "and any other worker takes its running jobs over"
-)
 def test_r03_the_exit_of_a_child_does_not_make_the_parent_look_dead(stage: Stage) -> None:
     """Report: as above, for the lock by which a worker proves that it lives.
 
@@ -203,10 +199,6 @@ def test_r04_a_log_removed_under_us_is_noticed_before_the_answer(stage: Stage, m
     stage.assert_sound()
 
 
-@pytest.mark.xfail(
-    reason="a writer that has noticed its lost log still copies that log over the database when it closes, and so "
-    "undoes what others committed since; it must close without a checkpoint (SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE)"
-)
 def test_r04_closing_a_store_that_lost_its_log_undoes_nobody(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Report: as above; the files were in use again by then.
 
