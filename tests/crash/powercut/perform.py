@@ -23,6 +23,7 @@ from perenne import sqlite
 from perenne.store import migrate
 from perenne.store.sqlite import driver, writer
 from perenne.store.sqlite.driver import SQLiteDriver
+from perenne.store.sqlite.statements import Statements
 from powercut import questions, scenes, story
 from powercut.recorder import Recorder
 from powercut.recording import LEDGER
@@ -40,7 +41,7 @@ class Statementwise:
     def __init__(self, path: Path) -> None:
         self._sound = SQLiteDriver(path, workspace=story.WORKSPACE)
         self._connection = sqlite.open(path, mode="write")
-        self._statements = driver.Statements(self._connection, driver.queries())
+        self._statements = Statements(self._connection, driver.queries())
 
     def write(self, work: Callable[[Any], Any], **wishes: Any) -> Any:
         return work(self._statements)

@@ -143,6 +143,9 @@ def ask_agreement(connection: sqlite3.Connection) -> None:
         for seq, job in jobs.items():
             for fault in (*_history_faults(job, lines[seq]), *_attempt_faults(job, attempts[seq], lines[seq])):
                 raise Wrong("half", f"job {job['id']}: {fault}")
+        strangers = (lines.keys() | attempts.keys()) - jobs.keys()
+        if strangers:
+            raise Wrong("half", f"lines or attempts of jobs that are not there: places {sorted(strangers)}")
         _ask_counters(connection, jobs)
         _ask_dependencies(connection, jobs)
     finally:
@@ -167,6 +170,8 @@ def _history_faults(job: sqlite3.Row, lines: list[sqlite3.Row]) -> Iterator[str]
         state = line["to_state"]
         if state not in targets.split():
             yield f"{line['verb']} to {state}"
+    if not lines or lines[0]["seq"] != job["born"]:
+        yield "its birth is not where its row says"
     if state != job["state"]:
         yield f"its history ends at {state}, its row says {job['state']}"
     if (job["finished_at"] is not None) != (state in FINAL):
