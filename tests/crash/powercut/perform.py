@@ -10,6 +10,7 @@ import pickle
 import shutil
 import sqlite3
 import sys
+import threading
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -42,9 +43,11 @@ class Statementwise:
         self._sound = SQLiteDriver(path, workspace=story.WORKSPACE)
         self._connection = sqlite.open(path, mode="write")
         self._statements = Statements(self._connection, driver.queries())
+        self._one = threading.Lock()  # a connection is used by one thread at a time, also by a wrong driver
 
     def write(self, work: Callable[[Any], Any], **wishes: Any) -> Any:
-        return work(self._statements)
+        with self._one:
+            return work(self._statements)
 
     def close(self) -> None:
         self._connection.close()
