@@ -10,8 +10,8 @@ import pickle
 import shutil
 import sqlite3
 import sys
-import threading
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
