@@ -107,7 +107,8 @@ def test_the_last_one_alive_takes_over_from_all(root: Path, tmp_path: Path) -> N
             until(lambda: sum(len(runs_of(tmp_path, job)) for job in jobs) >= 6)
             for process in (a, b, c):
                 process.kill()
-            until(lambda: all(engine.attempts(job)[-1].outcome is None for job in jobs[:4]) or gate.exists())
+            # Six were held; the one that lives has four slots, whichever of the six it held before.
+            until(lambda: sum(engine.attempts(job)[-1].outcome is None for job in jobs) <= 4)
             gate.touch()
             ended = [engine.wait(job, 10) for job in jobs]
         present = list((root / ".perenne" / "owners").iterdir())
