@@ -260,3 +260,62 @@ def test_a_time_that_has_not_come_outlasts_the_wait(room: Any) -> None:
     assert room.claim() is None
     room.now = due_at
     assert room.claim().job.id == job_id
+
+
+def with_one_reopened(room: Any, first: S, **fields: Any) -> tuple[str, str, str]:
+    """A job that went on without two dependencies, and waits again for the second, which was started again."""
+    waived, reopened = need(room), need(room)
+    job_id = room.submit(dependencies=(waived, reopened), **fields).job_id
+    if first is S.FAILED:
+        room.bring(waived, S.FAILED)
+        room.bring(reopened, S.FAILED)
+    else:
+        room.tell(reopened, events.Cancel())
+    if room.state(job_id) is S.FAILED:
+        room.tell(job_id, REQUEUE)
+    room.tell(job_id, RELEASE)
+    room.tell(reopened, REQUEUE)
+    assert of(room, job_id) == ("BLOCKED", "dependency_requeued", 1)
+    return job_id, waived, reopened
+
+
+def test_a_waived_dependency_counts_for_nothing(room: Any) -> None:
+    """The end of a dependency that a person waived does not stand in for another that is still missing."""
+    job_id, waived, reopened = with_one_reopened(room, S.QUEUED)
+    room.bring(waived, S.COMPLETED)
+    assert of(room, job_id) == ("BLOCKED", "dependency_requeued", 1)
+    room.bring(reopened, S.COMPLETED)
+    assert of(room, job_id) == ("QUEUED", "dependencies_completed", 0)
+
+
+def test_a_waived_bad_end_is_not_met_again(room: Any) -> None:
+    """A bad end that a person went on without neither names itself nor ends the job when it waits for another again."""
+    job_id, waived, _ = with_one_reopened(room, S.FAILED)
+    assert room.state(waived) is S.FAILED
+    room.tell(job_id, events.Pause())
+    room.tell(job_id, events.Resume())
+    assert of(room, job_id) == ("BLOCKED", "waiting_for_dependencies", 1)
+
+
+def test_a_used_up_time_is_not_talked_over(room: Any) -> None:
+    """A job that waits for a person's word on its time keeps saying so while its dependencies fail and restart."""
+    other = need(room)
+    job_id = room.submit(dependencies=(other,)).job_id
+    room.bring(other, S.FAILED)
+    room.tell(job_id, RELEASE)
+    room.bring(job_id, S.RUNNING)
+    room.end(room.token(job_id), events.Stopped("limit"), limit_used=True)
+    room.tell(other, REQUEUE)
+    room.bring(other, S.FAILED)
+    assert of(room, job_id) == ("BLOCKED", "active_time_limit", 1)
+    room.tell(job_id, RELEASE)
+    assert of(room, job_id) == ("QUEUED", "go on without it", 0)
+
+
+def test_a_dependency_given_twice_is_one(room: Any) -> None:
+    """A job that names a dependency twice waits for it once."""
+    other = need(room)
+    job_id = room.submit(dependencies=(other, other)).job_id
+    assert of(room, job_id) == ("BLOCKED", "waiting_for_dependencies", 1)
+    room.bring(other, S.COMPLETED)
+    assert of(room, job_id) == ("QUEUED", "dependencies_completed", 0)

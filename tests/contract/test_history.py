@@ -188,3 +188,20 @@ def test_a_new_ledger_has_no_past(room: Any) -> None:
     """A new ledger has no history and no jobs; its revision is 0."""
     assert (room.reader.revision(), room.reader.history(), room.reader.jobs()) == (0, [], [])
     assert room.reader.counts() == {}
+
+
+def test_progress_is_of_the_attempt(room: Any) -> None:
+    """Progress is kept while an attempt runs, stays to be read after it, and begins anew with the next."""
+    token = room.running()
+    before = room.job(token.job_id)
+    room.later(1)
+    room.ledger.progress(token, 3, 9, "a third", now=room.now)
+    job = room.job(token.job_id)
+    assert (job.progress_done, job.progress_total, job.progress_message) == (3, 9, "a third")
+    assert (job.updated_at, job.revision) == (room.now, before.revision + 1)
+    room.settle(token)
+    assert room.job(token.job_id).progress_done == 3
+    room.bring(token.job_id, S.RUNNING)
+    job = room.job(token.job_id)
+    assert (job.progress_done, job.progress_total, job.progress_message) == (0, None, None)
+    assert room.verbs(token.job_id) == ["submit", "claim", "requeue_interrupted", "claim"]
