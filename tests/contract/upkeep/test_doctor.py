@@ -357,8 +357,11 @@ def test_owner_that_left_with_an_open_attempt(place: Any, app: App) -> None:
     place.claim()
     place.owners.leave(place.owner.id, now=place.tick())
     findings = look(place, app)
-    assert named(findings, "owners") == []
+    assert [(f.verdict, f.next_step) for f in named(findings, "owners")] == [("warn", "start a worker: it settles")]
     assert [f.verdict for f in named(findings, "running")] == ["warn", "ok"]
+    place.close()
+    with perenne.open(place.workspace.root, app, access="work") as engine:
+        assert engine.work().recovered == 1
 
 
 def test_operator_verbs_work_on_orphaned_jobs(place: Any, app: App) -> None:
