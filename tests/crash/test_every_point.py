@@ -6,35 +6,22 @@ application and with Evidence. A point that no scenario reaches fails by its nam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from harness import evidence_scenarios, scenarios, upkeep_scenarios
+from harness.matrix import kills_at
 from harness.scenarios import Scenario
 
 from perenne import crashpoints
 
 pytestmark = pytest.mark.crash
 
-PASSAGES = (1, 2, 4, 8)
-
 
 def scenarios_of(point: str) -> list[Scenario[Any]]:
     return [*scenarios.of_point(point), *evidence_scenarios.of_point(point), *upkeep_scenarios.of_point(point)]
-
-
-def kills_at(point: str, scenario: Scenario[Any], folder: Path) -> Iterator[int]:
-    """Let a process die at each of some passages of a point, as long as there is one; recover, and ask."""
-    for passage in PASSAGES:
-        trial = scenario.kill(folder / f"{scenario.name} {passage}", f"{point}:{passage}")
-        if trial is None:
-            return
-        trial.note_death()
-        trial.finish()
-        trial.ask_at_rest()
-        yield passage
 
 
 @pytest.mark.parametrize("point", crashpoints.POINTS)

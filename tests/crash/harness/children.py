@@ -5,7 +5,10 @@ Every answer of the engine is journalled after it was given, and synced, before 
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +16,7 @@ import perenne
 from harness.journal import Journal
 from harness.plan import Request
 from harness.sample_app import APP
-from perenne import Engine, Job, JobState
+from perenne import Engine, Job, JobState, crashpoints
 from perenne.errors import AlreadyFinished, JobNotFound, NotAllowed, QueueFull, StoreBusy
 
 LISTENER = "oracle"
@@ -67,6 +70,33 @@ def work(root: Path, told: Journal, *, slots: int, stay: bool) -> None:
         engine.work(slots=slots, stay=stay)
 
 
+def work_until_stopped(root: Path, told: Journal, point: str, passage: int, *, slots: int) -> None:
+    """A worker that is stopped, as by SIGSTOP, at one passage of a point; whoever continues it lets it go on."""
+    passed = 0
+
+    def observer(name: str) -> None:
+        nonlocal passed
+        passed += name == point
+        if name == point and passed == passage:
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    crashpoints.observe(observer)
+    work(root, told, slots=slots, stay=False)
+
+
+def hold(root: Path) -> None:
+    """Pause the queue."""
+    with perenne.open(root, APP) as engine:
+        engine.pause(queue="default")
+
+
+def ask(root: Path, wishes: Sequence[tuple[str, str]], steered: Journal) -> None:
+    """Ask for each of these verbs about a job, in this order."""
+    with perenne.open(root, APP) as engine:
+        for verb, job_id in wishes:
+            _tell(engine, verb, job_id, steered)
+
+
 def steer(root: Path, jobs: Sequence[str], steered: Journal, *, seed: int, moves: int) -> None:
     """A person of few words: cancels, pauses and resumes at random; what the engine grants is journalled."""
     luck = random.Random(seed)
@@ -76,6 +106,7 @@ def steer(root: Path, jobs: Sequence[str], steered: Journal, *, seed: int, moves
             verb = luck.choice(("cancel", "pause", "pause", "resume", "resume", "hold"))
             if verb == "hold":
                 engine.pause(queue=luck.choice(("default", None)))
+                time.sleep(0.005)  # reason: a pause that lasts, so that a worker can break it
                 engine.resume(queue="default")
                 engine.resume()
             else:
@@ -98,16 +129,22 @@ def finish(root: Path, told: Journal, *, slots: int = 4) -> None:
         engine.resume()
         engine.resume(queue="default")
         engine.work(slots=slots)
-        while _settle_waiting(engine):
+        while _settle_waiting(engine) and _may_go_on(engine):
             engine.work(slots=slots)
+
+
+def _may_go_on(engine: Engine) -> bool:
+    """Whether work can bring any job further; if not, an oracle will say which one is stuck."""
+    counts = engine.counts()
+    return any(counts.get(JobState(state)) for state in ("QUEUED", "RETRY_WAIT", "RUNNING"))
 
 
 def _settle_waiting(engine: Engine) -> bool:
     """Whether any job is still unfinished, after those that wait for a person were answered."""
     for job in _all(engine, JobState.PAUSED):
         engine.resume(job.id)
-    for job in _all(engine, JobState.BLOCKED):
-        if job.reason == "dependency_failed":
+    while stuck := [job for job in _all(engine, JobState.BLOCKED) if job.reason == "dependency_failed"]:
+        for job in stuck:
             engine.cancel(job.id, "its dependency ended badly")
     return any(state not in RESTING for state, count in engine.counts().items() if count)
 

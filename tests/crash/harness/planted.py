@@ -1,6 +1,7 @@
 """Wrong variants of the engine, each switched on in the children of a trial: the oracles must find every one of them.
 
-A variant breaks one promise, the way a plausible mistake would. None of this runs in the test's own process.
+A variant breaks one promise, the way a plausible mistake would, at a seam of the engine that it names; a seam that is
+gone is an error. None of this runs in the test's own process.
 """
 
 from __future__ import annotations
@@ -13,155 +14,185 @@ from typing import Any
 import msgspec
 
 from perenne.core import decide
+from perenne.core.job import Receipt
 from perenne.core.publication import Publication, Published
-from perenne.runtime import context, executor, lookup, recovery, wake
+from perenne.core.states import JobState
+from perenne.runtime import context, lookup, recovery, wake, worker
 from perenne.runtime.engine import Engine
-from perenne.store import intake, moves
+from perenne.store import dependants, moves, writes
 from perenne.store.ledger import Ledger
 from perenne.store.sqlite import driver
 
 PLANTED: dict[str, Callable[[], None]] = {}
 
 
-def plant(variant: Callable[[], None]) -> Callable[[], None]:
+def planted(variant: Callable[[], None]) -> Callable[[], None]:
     PLANTED[variant.__name__] = variant
     return variant
 
 
-def _sql(query: str, wrong: Callable[[str], str]) -> None:
-    """Another text for a named query."""
-    queries = dict(driver.queries())
-    changed = wrong(queries[query])
-    assert changed != queries[query], query
-    queries[query] = changed
-    driver.queries = lambda: queries  # type: ignore[assignment]
+def _change(place: object, name: str, wrong: Callable[[Any], Any]) -> None:
+    """Put another function where this one stood."""
+    setattr(place, name, wrong(getattr(place, name)))
 
 
-@plant
+def _change_sql(query: str, right: str, wrong: str) -> None:
+    """Put other words into a named query."""
+    queries = driver.queries()
+    assert right in queries[query], f"{query} does not say {right!r} any more"
+    queries[query] = queries[query].replace(right, wrong)
+
+
+def _absent(*given: object) -> Published:
+    return Published.absent()
+
+
+@planted
 def acknowledges_before_publishing() -> None:
     """The job is completed first, and its result written afterwards."""
     later: dict[str, Callable[[], object]] = {}
-    acknowledge = executor.Executor._acknowledge
 
     def publish(self: context.Context, write: Callable[[Publication], Any]) -> None:
         self.may_publish()
         later[self.job_id] = lambda: write(self.publication)
         self.published = True
 
-    def acknowledging(self: executor.Executor, claim: Any, *rest: Any) -> None:
-        acknowledge(self, claim, *rest)
-        later.pop(claim.job.id, lambda: None)()
+    def telling(tell: Any) -> Any:
+        def tell_then_publish(self: Any, ticket: Any, ended: Any, answers: Any) -> None:
+            tell(self, ticket, ended, answers)
+            for one in ended:
+                later.pop(one.claim.job.id, lambda: None)()
 
-    context.Context.publish = publish  # type: ignore[assignment,method-assign]
-    executor.Executor._acknowledge = acknowledging  # type: ignore[method-assign]
+        return tell_then_publish
+
+    _change(context.Context, "publish", lambda right: publish)
+    _change(worker.Worker, "_tell", telling)
 
 
-@plant
+@planted
 def recovers_without_looking() -> None:
     """Recovery takes every result for absent."""
-    recovery.Recovery._find = lambda self, job: Published.absent()  # type: ignore[method-assign]
+    _change(recovery.Recovery, "_find", lambda right: _absent)
 
 
-@plant
-def runs_without_looking() -> None:
-    """Neither recovery nor the worker asks whether the result stands already."""
-    lookup.look = lambda kind, publication: Published.absent()  # type: ignore[assignment]
+@planted
+def never_looks() -> None:
+    """Neither recovery nor a worker asks whether the result stands already."""
+    _change(lookup, "look", lambda right: _absent)
 
 
-@plant
+@planted
 def does_not_count_attempts() -> None:
     """A claim does not spend."""
-    _sql("start_attempt", lambda text: text.replace("spent = spent + 1", "spent = spent"))
+    _change_sql("start_attempt", "spent = spent + 1", "spent = spent")
 
 
-@plant
-def recovery_forgets_cancel() -> None:
+@planted
+def recovery_forgets_a_cancel() -> None:
     """A job that was to be cancelled runs again after its worker died."""
-    interrupted = decide._interrupted
-    decide._interrupted = lambda job, published: interrupted(  # type: ignore[assignment]
-        msgspec.structs.replace(job, cancel_asked=False), published
-    )
+
+    def forgetting(interrupted: Any) -> Any:
+        return lambda job, published: interrupted(msgspec.structs.replace(job, cancel_asked=False), published)
+
+    _change(decide, "_interrupted", forgetting)
 
 
-@plant
+@planted
+def recovery_forgets_a_pause() -> None:
+    """A job that was to be paused runs again after its worker died."""
+
+    def forgetting(interrupted: Any) -> Any:
+        return lambda job, published: interrupted(msgspec.structs.replace(job, pause_asked=False), published)
+
+    _change(decide, "_interrupted", forgetting)
+    _change(moves, "_GOES_ON", lambda right: frozenset())
+
+
+@planted
 def discards_nothing() -> None:
-    """Leftovers between file and row stay where they are."""
-    lookup.clean = lambda kind, publication: Published.absent()  # type: ignore[assignment]
+    """Leftovers between nothing and a result stay where they are."""
+    _change(lookup, "clean", lambda right: _absent)
 
 
-@plant
+@planted
 def invents_ids_at_run_time() -> None:
     """Each attempt publishes under an id of its own."""
-    identity_of = lookup.identity_of
 
-    def invented(*given: Any) -> Publication:
-        fixed = identity_of(*given)
-        return msgspec.structs.replace(fixed, ids={name: str(uuid.uuid4()) for name in fixed.ids})
+    def inventing(identity_of: Any) -> Any:
+        def invented(*given: Any) -> Publication:
+            fixed = identity_of(*given)
+            return msgspec.structs.replace(fixed, ids={name: str(uuid.uuid4()) for name in fixed.ids})
 
-    lookup.identity_of = invented  # type: ignore[assignment]
+        return invented
+
+    _change(lookup, "identity_of", inventing)
 
 
-@plant
+@planted
 def answers_before_the_commit() -> None:
     """The receipt is given while the job is still on its way to the disk."""
-    submit = Engine.submit
 
-    def hasty(self: Engine, *given: Any, **named: Any) -> Any:
-        kind = self.app.kind(given[0])
-        receipt = intake.Receipt(named["job_id"], intake.JobState.QUEUED, reused=False)
-        kind.encode_input(given[1])
-        threading.Timer(0.005, lambda: submit(self, *given, **named)).start()
-        return receipt
+    def hasty(submit: Any) -> Any:
+        def answer(self: Engine, *given: Any, **named: Any) -> Receipt:
+            threading.Timer(0.02, submit, (self, *given), named).start()
+            return Receipt(named["job_id"], JobState.QUEUED, reused=False)
 
-    Engine.submit = hasty  # type: ignore[method-assign,assignment]
+        return answer
 
-
-@plant
-def settles_without_a_token() -> None:
-    """Recovery settles a job that somebody else holds; the count of its queue is lowered twice."""
-    _sql("leave_place", lambda text: text.replace("unfinished - 1", "max(unfinished - 2, 0)"))
+    _change(Engine, "submit", hasty)
 
 
-@plant
-def writes_no_history_of_recovery() -> None:
+@planted
+def counts_an_end_twice() -> None:
+    """A place in the queue is given back twice."""
+    _change_sql("leave_place", "unfinished - 1", "max(unfinished - 2, 0)")
+
+
+@planted
+def recovery_writes_no_history() -> None:
     """What recovery decides is not written down."""
-    write_line = moves.write_line
 
-    def silent(tx: Any, job: Any, subject: Any, verb: str, *rest: Any) -> None:
-        if verb != "requeue_interrupted":
-            write_line(tx, job, subject, verb, *rest)
+    def silent(write_line: Any) -> Any:
+        def write(tx: Any, job: Any, subject: Any, verb: str, *rest: Any) -> None:
+            if verb != "requeue_interrupted":
+                write_line(tx, job, subject, verb, *rest)
 
-    moves.write_line = silent  # type: ignore[assignment]
+        return write
+
+    _change(writes, "write_line", silent)
 
 
-@plant
+@planted
 def recovery_releases_nobody() -> None:
     """Whoever waited for a job that recovery completed waits for ever."""
-    settle, free = Ledger.settle, moves._free_dependants
+    free = dependants.free
 
-    def settling(self: Ledger, *given: Any, **named: Any) -> Any:
-        moves._free_dependants = lambda *rest: []  # type: ignore[assignment]
-        try:
-            return settle(self, *given, **named)
-        finally:
-            moves._free_dependants = free
+    def settling(settle: Any) -> Any:
+        def settled(self: Ledger, *given: Any, **named: Any) -> Any:
+            dependants.free = lambda *rest: []  # type: ignore[assignment]
+            try:
+                return settle(self, *given, **named)
+            finally:
+                dependants.free = free
 
-    Ledger.settle = settling  # type: ignore[method-assign]
+        return settled
+
+    _change(Ledger, "settle", settling)
 
 
-@plant
+@planted
 def leaves_pipes() -> None:
     """Pipes of dead processes stay."""
-    wake.remove_dead = lambda folder: None  # type: ignore[assignment]
+    _change(wake, "remove_dead", lambda right: lambda folder: None)
 
 
-@plant
-def claims_in_a_paused_queue() -> None:
+@planted
+def claims_what_is_paused() -> None:
     """A worker does not ask whether its queue is paused."""
-    _sql("list_queues", lambda text: text.replace("unfinished, paused, stopped", "unfinished, 0, 0"))
+    _change_sql("list_queues", "unfinished, paused, stopped", "unfinished, 0, 0")
 
 
-@plant
-def tells_no_notice() -> None:
-    """An end that recovery writes leaves no durable notice."""
-    _sql("insert_notices", lambda text: text.replace("from listener", "from listener where :state <> 'FAILED'"))
+@planted
+def leaves_no_notice_of_a_failure() -> None:
+    """An end that nobody wished for leaves no durable notice."""
+    _change_sql("insert_notices", "from listener", "from listener where :state <> 'FAILED'")

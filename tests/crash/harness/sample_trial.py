@@ -8,7 +8,7 @@ from pathlib import Path
 from harness import children, sample_app, sample_oracles, stores
 from harness.journal import Journal
 from harness.ledger_file import Rows
-from harness.oracles import ends_are_told
+from harness.oracles import ends_are_told, require
 from harness.plan import Request
 from harness.processes import Victim
 from harness.trial import Plant, Trial, harmless
@@ -37,6 +37,21 @@ class SampleTrial(Trial):
     def worker(self, point: str | None = None, *, slots: int = 1, stay: bool = False) -> Victim:
         return self.start("worker", lambda: children.work(self.root, self.told, slots=slots, stay=stay), point)
 
+    def stopped_worker(self, point: str, passage: int, *, slots: int) -> Victim:
+        """A worker that stands still at a passage of a point."""
+        work = lambda: children.work_until_stopped(self.root, self.told, point, passage, slots=slots)  # noqa: E731
+        worker = self.start("worker", work)
+        require(worker.is_stopped(), f"the worker stops at {point}", self.said())
+        return worker
+
+    def hold(self) -> None:
+        """Pause the queue, until somebody finishes or steers."""
+        self.run("holder", lambda: children.hold(self.root))
+
+    def ask(self, *wishes: tuple[str, str]) -> None:
+        """Ask for a verb about a job, one pair after another."""
+        self.run("asker", lambda: children.ask(self.root, wishes, self.steered))
+
     def steerer(self, seed: int, point: str | None = None, moves: int = 6) -> Victim:
         """Cancels, pauses and resumes jobs that were accepted."""
         jobs = [line["job"] for line in self.accepted.read()]
@@ -53,6 +68,7 @@ class SampleTrial(Trial):
 
     def submit_all(self) -> None:
         self.run("submitter", lambda: children.submit(self.root, self.requests, self.accepted))
+        self.ask_always()
 
     def work_off(self) -> None:
         """Everything is submitted, recovered and worked off."""
@@ -64,8 +80,9 @@ class SampleTrial(Trial):
         self.run("listener", lambda: children.deliver(self.root, self.delivered))
 
     def ask_always(self) -> Rows:
+        receipts = self.accepted.read()  # before the rows: somebody may be submitting
         rows = super().ask_always()
-        sample_oracles.accepted_is_found(rows, self.requests, self.accepted)
+        sample_oracles.accepted_is_found(rows, self.requests, receipts)
         return rows
 
     def published_jobs(self) -> set[str]:

@@ -48,9 +48,29 @@ def _after_a_death(point: str, slots: int) -> Callable[[SampleTrial], None]:
     return prepare
 
 
+def _submitted_and_held(trial: SampleTrial) -> None:
+    trial.submit_all()
+    trial.hold()
+
+
+def _after_a_death_and(*verbs: str) -> Callable[[SampleTrial], None]:
+    """A job ran, these things were asked of it, and its worker died before it heard of them."""
+
+    def prepare(trial: SampleTrial) -> None:
+        trial.submit_all()
+        # One slot, so that nobody holds the write lock when the worker stands still.
+        worker = trial.stopped_worker("run.looked_up", 1, slots=1)
+        (running,) = (job["id"] for job in trial.rows().job if job["state"] == "RUNNING")
+        trial.ask(*((verb, running) for verb in verbs))
+        worker.kill()
+
+    return prepare
+
+
 SUBMITTING = Scenario("submitting", _sample, lambda trial: None, SampleTrial.submitter)
 STEERING = Scenario("steering", _sample, SampleTrial.submit_all, lambda trial, point: trial.steerer(7, point))
 WORKING = Scenario("working", _sample, SampleTrial.submit_all, SampleTrial.worker)
+WORKING_UNDER_A_PAUSE = Scenario("under a pause", _sample, _submitted_and_held, SampleTrial.worker)
 LISTENING = Scenario("listening", _sample, SampleTrial.work_off, SampleTrial.listener)
 REGISTERING = Scenario("registering", _sample, lambda trial: None, SampleTrial.registrar)
 RECOVERING_A_STAGE = Scenario("recovering a stage", _sample, _after_a_death("publish.staged", 1), SampleTrial.worker)
@@ -59,18 +79,28 @@ RECOVERING_A_RESULT = Scenario(
     "recovering a result", _sample, _after_a_death("acknowledge.begun", 1), SampleTrial.worker
 )
 
+RECOVERING_A_CANCEL = Scenario("recovering a cancel", _sample, _after_a_death_and("cancel"), SampleTrial.worker)
+RECOVERING_A_PAUSE = Scenario("recovering a pause", _sample, _after_a_death_and("pause"), SampleTrial.worker)
+RECOVERING = (
+    RECOVERING_A_STAGE,
+    RECOVERING_A_CROWD,
+    RECOVERING_A_RESULT,
+    RECOVERING_A_CANCEL,
+    RECOVERING_A_PAUSE,
+)
+
 BY_PROTOCOL: dict[str, tuple[Scenario[SampleTrial], ...]] = {
     "submit": (SUBMITTING,),
     "control": (STEERING,),
     "wake": (WORKING, RECOVERING_A_CROWD),
     "owner": (WORKING, RECOVERING_A_CROWD),
-    "claim": (WORKING,),
+    "claim": (WORKING, WORKING_UNDER_A_PAUSE),
     "run": (WORKING,),
     "progress": (WORKING,),
     "publish": (WORKING,),
     "acknowledge": (WORKING,),
     "notice": (LISTENING, REGISTERING),
-    "recover": (RECOVERING_A_STAGE, RECOVERING_A_CROWD, RECOVERING_A_RESULT),
+    "recover": RECOVERING,
 }
 
 

@@ -89,10 +89,10 @@ class Trial(ABC):
         """Ids of the jobs whose result stands in the application's own store."""
 
     def note_death(self) -> None:
-        """No worker lives: remember which jobs are published but not acknowledged, for they must not run again."""
+        """No worker lives: ask what always holds, and remember which jobs are published but not acknowledged."""
         if not (self.root / "workspace.toml").exists():
             return
-        running = [job for job in self.rows().job if job["state"] == "RUNNING"]
+        running = [job for job in self.ask_always().job if job["state"] == "RUNNING"]
         published = self.published_jobs() if running else set()
         self._died_published |= {job["id"]: job["number"] for job in running if job["id"] in published}
 
