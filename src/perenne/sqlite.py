@@ -201,6 +201,7 @@ def _created(path: Path, journal: str, synchronous: str, busy_s: float, vfs: str
             with _closed_on_failure(connection):
                 # A first commit: the header stands in either mode, and SQLite has synced the folder with its journal.
                 connection.pragma("user_version", 0)
+                crash_point("create.store_made")
     except BaseException:
         for name in files:
             name.unlink(missing_ok=True)

@@ -40,7 +40,6 @@ def create(path: Path, *, workspace: str, now: int, allowed: Collection[str] = (
     """
     connection = sqlite.open(path, mode="create", allowed=allowed)
     try:
-        crash_point("create.store_made")
         with sqlite.translated(path):
             migration.bring_up(connection, path)
             _stamp(connection, workspace, now)
