@@ -42,6 +42,7 @@ POINTS: tuple[str, ...] = (
     "run.looked_up",
     "run.copied",  # the tool's private copy stands
     "run.host_spawned",  # the parent of all tools of this worker
+    "run.tool_requested",
     "run.tool_spawned",
     "run.tool_signaled",
     "run.tool_ended",

@@ -115,6 +115,7 @@ def spawn(argv: Sequence[bytes], cwd: bytes, limits: Limits) -> Tool:
         near.settimeout(HOST_ANSWERS_WITHIN_S)
         socket.send_fds(_living_host().control, [b"r"], [far.fileno(), stdout_end, stderr_end])
         near.sendall(toolhost.pack_request(argv, cwd, bounds))
+        crash_point("run.tool_requested")
         near.setblocking(False)
         return Tool(stdout, stderr, near, kept.pop_all())
 
