@@ -91,5 +91,5 @@ def test_a_workspace_that_could_not_be_opened_is_not_made(tmp_path: Path, wrong:
 def test_a_misspelt_access_is_refused(tmp_path: Path) -> None:
     """No word but the three opens anything."""
     door.create(tmp_path / "w", App("x"), name="x")
-    with pytest.raises(InvalidInput, match="wrok"):
-        door.open(tmp_path / "w", App("x"), access="wrok")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="rite"):
+        door.open(tmp_path / "w", App("x"), access="rite")  # type: ignore[arg-type]
