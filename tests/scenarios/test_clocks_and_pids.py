@@ -76,7 +76,9 @@ def test_c38_a_clock_set_forward_is_noticed_by_who_sleeps(stage: Stage, monkeypa
     clock = Clock(lambda: SYSTEM.now() + ahead_us, SYSTEM.monotonic)
     with stage.open("work", clock=clock) as engine:
         job = stage.submit(engine, not_before=datetime.now(UTC) + timedelta(hours=1))
-        with staying(engine.worker()):
+        worker = engine.worker()
+        with staying(worker):
+            until(lambda: worker._slots.listener_sleeps)
             ahead_us = 2 * 3600 * 1_000_000
             until(lambda: engine.job(job).state is JobState.COMPLETED)
 

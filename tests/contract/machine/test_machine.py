@@ -1,0 +1,44 @@
+"""The ledger beside its model, whatever is done to it; and the proof that the machine would see it if it were wrong."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from machine.rules import LedgerMachine
+from machine.trial import Disagreement
+from machine.variants import VARIANTS, Variant
+
+EXAMPLES = 200
+FAST = settings(
+    max_examples=EXAMPLES,
+    stateful_step_count=30,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    print_blob=False,
+    report_multiple_bugs=False,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def test_the_ledger_does_as_the_model_says() -> None:
+    """Submits, claims, ends, deaths, words, controls, clocks, restores and races leave what the model says."""
+    run_state_machine_as_test(LedgerMachine, settings=FAST)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+def test_a_wrong_ledger_is_found(variant: Variant, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each planted fault is found by the same machine within 200 examples."""
+    variant.plant(monkeypatch)
+    with pytest.raises(Disagreement):
+        run_state_machine_as_test(LedgerMachine, settings=settings(FAST, phases=[Phase.generate]))
+
+
+def test_enough_faults_are_planted() -> None:
+    """The planted faults are many, each with a name and a sentence of its own."""
+    assert len(VARIANTS) >= 12
+    assert (
+        len({variant.name for variant in VARIANTS}) == len({variant.sentence for variant in VARIANTS}) == len(VARIANTS)
+    )
