@@ -34,7 +34,7 @@ def _submitted(trial: EvidenceTrial) -> None:
     trial.submit()
 
 
-def _submitted_over_a_leftover(trial: EvidenceTrial) -> None:
+def submitted_over_a_leftover(trial: EvidenceTrial) -> None:
     """A folder is missing, and a stage file of the first job is there: of an attempt that another program recovered."""
     _submitted(trial)
     folder = trial.root / places.MAIL_DERIVATIVES
@@ -84,7 +84,7 @@ IMPORTING_WITHOUT_A_FOLDER = _scenario("without a folder", _half_made, EvidenceT
 FAILING_TO_IMPORT = _scenario("failing to import", _made, EvidenceTrial.failing_importer)
 WORKING = _scenario("working", _submitted, EvidenceTrial.worker)
 WORKING_ON_A_PICTURE = Scenario("working on a picture", _with_picture, _submitted, EvidenceTrial.worker)
-WORKING_OVER_A_LEFTOVER = _scenario("over a leftover", _submitted_over_a_leftover, EvidenceTrial.worker)
+WORKING_OVER_A_LEFTOVER = _scenario("over a leftover", submitted_over_a_leftover, EvidenceTrial.worker)
 WORKING_WITHOUT_A_FOLDER = _scenario("without a folder", _submitted_without_a_folder, EvidenceTrial.worker)
 FAILING_TO_PUBLISH = _scenario("failing to publish", _submitted, _failing_worker)
 RECOVERING = _scenario("recovering", _after(_submitted, "worker", "publish.renamed"), EvidenceTrial.worker)

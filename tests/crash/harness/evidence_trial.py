@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -42,13 +41,15 @@ class EvidenceTrial(Trial):
     def command(self, *words: object, point: str | None = None, before: Callable[[], object] = harmless) -> Victim:
         """`perenne evidence …` in a child; `before` runs there first."""
 
-        def work() -> None:
+        def command() -> None:
             before()
-            code = main(["evidence", str(words[0]), "--workspace", str(self.root), *map(str, words[1:])])
-            sys.stdout.flush()
-            os._exit(code)
+            self.work(*words)()
 
-        return self.start(f"perenne evidence {words[0]}", work, point)
+        return self.start(f"perenne evidence {words[0]}", command, point)
+
+    def work(self, *words: object) -> Callable[[], None]:
+        """`perenne evidence …` as a piece of work, which ends with the command's exit code."""
+        return lambda: sys.exit(main(["evidence", str(words[0]), "--workspace", str(self.root), *map(str, words[1:])]))
 
     def do(self, *words: object, codes: tuple[int, ...] = (DONE,)) -> int:
         """A command that must end well."""

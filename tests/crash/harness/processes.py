@@ -73,7 +73,7 @@ class Victim:
 
 
 def fork(name: str, work: Callable[[], object], log: Path, environment: Mapping[str, str] | None = None) -> Victim:
-    """Run some work in a child; it exits 0 when the work returns, 1 when it raises (the log says what)."""
+    """Run some work in a child; it exits as `sys.exit` says, with 0 when the work returns, 1 when it raises."""
     pid = os.fork()
     if pid:
         return Victim(pid, name)
@@ -84,6 +84,8 @@ def fork(name: str, work: Callable[[], object], log: Path, environment: Mapping[
         os.environ.update(environment or {})
         work()
         code = 0
+    except SystemExit as end:
+        code = int(end.code or 0)
     except BaseException:
         traceback.print_exc()
     finally:

@@ -20,6 +20,8 @@ class SampleTrial(Trial):
     Args: requests: all that will ever be submitted.
     """
 
+    app = sample_app.APP
+
     def __init__(self, folder: Path, requests: Sequence[Request], plant: Plant = harmless) -> None:
         super().__init__(folder, ".perenne", plant)
         self.requests = list(requests)
