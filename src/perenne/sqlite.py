@@ -199,8 +199,7 @@ def _created(path: Path, journal: str, synchronous: str, busy_s: float, vfs: str
             connection = _writer(path, journal, synchronous, busy_s, vfs)
             crash_point("create.store_formatted")
             with _closed_on_failure(connection):
-                # A first commit: the header stands in either mode, and SQLite has synced the folder with its journal.
-                connection.pragma("user_version", 0)
+                connection.pragma("user_version", 0)  # a first commit: header and folder are synced in either mode
                 crash_point("create.store_made")
     except BaseException:
         for name in files:
