@@ -8,6 +8,7 @@ signal), so killing at every point visits every state that a crash can leave beh
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Mapping
@@ -106,6 +107,8 @@ POINTS: tuple[str, ...] = (
     "restore.folder_synced",
 )
 
+_COUNT = re.compile("[1-9][0-9]{0,8}")
+
 _armed: tuple[str, int] | None = None
 _observer: Callable[[str], None] | None = None
 _lock = threading.Lock()
@@ -128,8 +131,8 @@ def arm(environment: Mapping[str, str], *, specimen: bool) -> None:
             variable=VARIABLE,
             value=wanted,
         )
-    name, _, count = wanted.partition(":")
-    if name not in POINTS or (count and not (count.isascii() and count.isdigit() and int(count) > 0)):
+    name, colon, count = wanted.partition(":")
+    if name not in POINTS or (colon and not _COUNT.fullmatch(count)):
         raise NotAllowed(
             f"{VARIABLE}={wanted} names no crash point; give one of {', '.join(POINTS)}, optionally with :n (n from 1)",
             variable=VARIABLE,
