@@ -67,9 +67,10 @@ def test_no_real_workspace_is_made_armed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "name", ["", "nowhere", "claim", "claim.committed:", "claim.committed:0", "claim.committed:-1"]
-)
+WRONG = ["", "nowhere", "claim", *(f"claim.committed:{count}" for count in ("", "0", "-1", "1.5", "٣", "9" * 5000))]
+
+
+@pytest.mark.parametrize("name", WRONG, ids=lambda name: name[:20] or "empty")
 def test_unknown_names_are_refused(specimen: Path, name: str) -> None:
     """A name that is none, and a count that is none, is refused at the start; what is known is said."""
     before = contents(specimen)
