@@ -67,7 +67,7 @@ def _best(tx: Transaction, lanes: Sequence[Lane], most: int) -> list[Job]:
     heads = [
         rows.job(row)
         for queue in open_queues
-        for lane in lanes
+        for lane in dict.fromkeys(lanes)
         for row in tx.all("best_in_lane", queue=queue, kind=lane.kind, version=lane.version, limit=most)
     ]
     return sorted(heads, key=lambda job: (job.rank, job.seq))[:most]

@@ -63,11 +63,26 @@ def check_batch(batch: Sequence[Submission]) -> dict[str, Submission]:
     for place, wanted in enumerate(batch):
         with named(f"member {place}"):
             check(wanted)
-        if by_id.setdefault(wanted.id, wanted) is not wanted:
+        if wanted.id in by_id:
             raise InvalidInput(
                 f"member {place}: id: {wanted.id} stands twice in the batch; give each job its own", field="id"
             )
+        by_id[wanted.id] = wanted
     return by_id
+
+
+def enter_all(tx: Transaction, order: Sequence[Submission], now: int, actor: str) -> dict[str, Receipt]:
+    """The receipts of a batch by the id each member asked for; who waits for a member that is reused waits for its job.
+
+    Args: order: each member after those that it waits for.
+    """
+    receipts: dict[str, Receipt] = {}
+    for wanted in order:
+        needs = tuple(receipts[id].job_id if id in receipts else id for id in wanted.dependencies)
+        with named(f"job {wanted.id}"):
+            known = msgspec.structs.replace(wanted, dependencies=needs)
+            receipts[wanted.id] = find_or_insert(tx, known, now, actor)
+    return receipts
 
 
 @contextmanager
@@ -77,12 +92,6 @@ def named(member: str) -> Iterator[None]:
         yield
     except EngineError as error:
         raise type(error)(f"{member}: {error}", member=member, **error.facts) from None
-
-
-def enter(tx: Transaction, wanted: Submission, now: int, actor: str) -> Receipt:
-    """As `find_or_insert`, for a member of a batch."""
-    with named(f"job {wanted.id}"):
-        return find_or_insert(tx, wanted, now, actor)
 
 
 def _check_time(field: str, at: int) -> None:

@@ -70,11 +70,11 @@ class Ledger:
         Raises: as `submit`, naming the member; DependencyCycle names the path. Nothing was written then.
         """
         by_id = intake.check_batch(batch)
-        order = ordered({wanted.id: wanted.dependencies for wanted in batch})
+        order = [by_id[id] for id in ordered({wanted.id: wanted.dependencies for wanted in batch})]
         self._refuse_growth()
         answers = self._write(
             "submit",
-            lambda tx: {id: intake.enter(tx, by_id[id], now, actor) for id in order},
+            lambda tx: intake.enter_all(tx, order, now, actor),
             lambda tx, receipts: proof.stored(tx, *receipts.values()),
         )
         return [answers[wanted.id] for wanted in batch]

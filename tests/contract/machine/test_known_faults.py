@@ -24,7 +24,6 @@ def wanted(number: int, *needs: str, key: str | None = None) -> Submission:
     return Submission(id=id, kind="mail", version=1, input=b"{}", queue="wide", key=key, dependencies=needs)
 
 
-@pytest.mark.xfail(strict=True, reason="a member that is reused keeps its old id, and who waits for it is refused")
 def test_a_batch_is_submitted_again_under_its_keys(ledger: Ledger) -> None:
     """A client that lost the answer makes its batch anew, with new ids and the same keys, and gets the same jobs."""
     first, second = (
@@ -37,7 +36,6 @@ def test_a_batch_is_submitted_again_under_its_keys(ledger: Ledger) -> None:
     assert all(receipt.reused for receipt in again)
 
 
-@pytest.mark.xfail(strict=True, reason="members are compared by identity, so the same object twice is one member")
 def test_one_request_twice_in_a_batch_is_refused(ledger: Ledger) -> None:
     """A batch in which one id stands twice is refused, be it by two values or by one value given twice."""
     one = wanted(1)
@@ -45,7 +43,6 @@ def test_one_request_twice_in_a_batch_is_refused(ledger: Ledger) -> None:
         ledger.submit_many([one, one], now=NOW, actor="person:test")
 
 
-@pytest.mark.xfail(strict=True, reason="the best jobs of a lane stand in the list once for each time it is named")
 def test_a_lane_named_twice_is_one_lane(ledger: Ledger) -> None:
     """A worker that names a lane twice gets each job once."""
     for number in (1, 2):
