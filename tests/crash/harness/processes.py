@@ -6,9 +6,11 @@ The test becomes the reaper of all its descendants, so that a process that outli
 from __future__ import annotations
 
 import ctypes
+import io
 import os
 import select
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -97,6 +99,10 @@ def _own_outputs(log: Path) -> None:
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     os.close(descriptor)
+    # Line by line, since a child that is killed flushes nothing; and not to where pytest redirected the parent's.
+    sys.stdout, sys.stderr = (
+        io.TextIOWrapper(io.FileIO(number, "w", closefd=False), line_buffering=True) for number in (1, 2)
+    )
 
 
 def become_reaper() -> None:
@@ -115,11 +121,17 @@ def survivors(within_s: float = 10.0) -> list[str]:
     """Command lines of the descendants that are still alive after so long; every victim was waited for before."""
     deadline = time.monotonic() + within_s
     while _reap_all():
-        for pid in _children():
+        for pid in _children(os.getpid()):
             with os.fdopen(os.pidfd_open(pid), "rb") as descriptor:
                 if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
-                    return [_command_of(child) for child in _children()]
+                    return descendants()
     return []
+
+
+def descendants(pid: int | None = None) -> list[str]:
+    """Command lines of all processes below this one."""
+    children = _children(pid or os.getpid())
+    return [line for child in children for line in (_command_of(child), *descendants(child))]
 
 
 def _reap_all() -> bool:
@@ -132,9 +144,12 @@ def _reap_all() -> bool:
     return True
 
 
-def _children() -> list[int]:
-    threads = Path("/proc/self/task").iterdir()
-    return [int(pid) for thread in threads for pid in (thread / "children").read_text().split()]
+def _children(pid: int) -> list[int]:
+    try:
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
+        return [int(child) for thread in threads for child in (thread / "children").read_text().split()]
+    except FileNotFoundError:
+        return []  # it is gone
 
 
 def _command_of(pid: int) -> str:
