@@ -23,6 +23,10 @@ FAST = settings(
 )
 
 
+# Minutes on a busy machine: run it with `pytest -m crash tests/contract/machine`.
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
+
+
 def test_the_ledger_does_as_the_model_says() -> None:
     """Submits, claims, ends, deaths, words, controls, clocks, restores and races leave what the model says."""
     run_state_machine_as_test(LedgerMachine, settings=FAST)
