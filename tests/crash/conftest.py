@@ -11,7 +11,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from harness import processes
+from harness import figures, processes
+
+SEED = int(os.environ.get("PERENNE_CRASH_SEED") or int.from_bytes(os.urandom(4), "big"))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -25,10 +27,18 @@ def nobody_survives() -> Iterator[None]:
     """A test that fails on the way takes its victims with it, and whatever they started."""
     yield
     processes.kill_all()
-    assert not processes.survivors(), "the test left a process"
+    left = processes.survivors()
+    processes.kill_descendants()
+    assert not left, "the test left a process"
 
 
 @pytest.fixture
 def seed() -> int:
     """The seed of this run; `PERENNE_CRASH_SEED` repeats one."""
-    return int(os.environ.get("PERENNE_CRASH_SEED") or int.from_bytes(os.urandom(4), "big"))
+    return SEED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many processes died in this run."""
+    if line := figures.keep(SEED):
+        terminalreporter.write_line(line)

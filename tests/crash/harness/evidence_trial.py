@@ -100,6 +100,7 @@ class EvidenceTrial(Trial):
         evidence_oracles.published_once(rows, self.root)
         evidence_oracles.snapshot_agrees(rows, self.root)
         evidence_oracles.nothing_is_left(self.root)
+        require("Traceback" not in self.log.read_text(), "no command ends with a traceback", self.said())
 
     def _finish_making(self) -> None:
         """A workspace whose making was killed is whole and can be used, or is refused unchanged by every command."""

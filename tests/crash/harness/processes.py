@@ -13,21 +13,25 @@ import signal
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
+
+from perenne import crashpoints
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 LIMIT_S = 30.0
 
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
 _living: set[Victim] = set()
+killed: Counter[str] = Counter()  # how many processes died in this run, by the crash point they were armed with
 
 
 class Victim:
     """One child process of the test."""
 
-    def __init__(self, pid: int, name: str) -> None:
-        self.pid, self.name = pid, name
+    def __init__(self, pid: int, name: str, point: str | None = None) -> None:
+        self.pid, self.name, self.point = pid, name, point
         self.status: int | None = None
         self.was_killed = False  # by SIGKILL, and not because its time was over
         self._descriptor = os.pidfd_open(pid)
@@ -44,6 +48,8 @@ class Victim:
         self.was_killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
         os.close(self._descriptor)
         _living.discard(self)
+        if self.was_killed:
+            killed[self.point or "at random"] += 1
 
     def is_stopped(self) -> bool:
         """Wait until the process is stopped; false when it ended instead."""
@@ -69,6 +75,7 @@ class Victim:
         if not self.is_over(within_s):
             self.kill()
             self.was_killed = False
+            killed[self.point or "at random"] -= 1
             return None
         assert self.status is not None
         return os.waitstatus_to_exitcode(self.status)
@@ -78,7 +85,7 @@ def fork(name: str, work: Callable[[], object], log: Path, environment: Mapping[
     """Run some work in a child; it exits as `sys.exit` says, with 0 when the work returns, 1 when it raises."""
     pid = os.fork()
     if pid:
-        return Victim(pid, name)
+        return Victim(pid, name, (environment or {}).get(crashpoints.VARIABLE, "").partition(":")[0])
     code = 1
     try:
         _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)  # a killed test leaves no victim behind
@@ -117,6 +124,14 @@ def kill_all() -> None:
         victim.kill()
 
 
+def kill_descendants() -> None:
+    """End whatever is below this process, after it was named as a survivor."""
+    while children := _children(os.getpid()):
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
 def survivors(within_s: float = 10.0) -> list[str]:
     """Command lines of the descendants that are still alive after so long; every victim was waited for before."""
     deadline = time.monotonic() + within_s
@@ -148,7 +163,7 @@ def _children(pid: int) -> list[int]:
     try:
         threads = list(Path(f"/proc/{pid}/task").iterdir())
         return [int(child) for thread in threads for child in (thread / "children").read_text().split()]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return []  # it is gone
 
 
@@ -156,5 +171,5 @@ def _command_of(pid: int) -> str:
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         return f"{pid}: {b' '.join(words).decode(errors='replace')[:200]}"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return f"{pid}: gone"

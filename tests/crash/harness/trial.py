@@ -27,6 +27,8 @@ class Trial(ABC):
     plant: a wrong variant, switched on in each child before it opens the workspace.
     """
 
+    rested: tuple[int, ...] = (0,)  # exit codes of a worker that found nothing to do
+
     def __init__(self, folder: Path, runtime: str, plant: Plant = harmless) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
@@ -123,5 +125,3 @@ class Trial(ABC):
                 oracles.require(same, "recovery run twice changes nothing", table)
         self.ask_results(after)
         oracles.nothing_is_left(after, self.root, self.own)
-
-    rested: tuple[int, ...] = (0,)  # exit codes of a worker that found nothing to do
