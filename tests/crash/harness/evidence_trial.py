@@ -12,6 +12,7 @@ from harness.ledger_file import Rows
 from harness.oracles import require
 from harness.processes import Victim
 from harness.trial import Plant, Trial, harmless
+from perenne import JobState
 
 # Also what the commands load only when they need it: each child is a copy of this process, and need not load it again.
 from perenne.apps.evidence import jobs, requests
@@ -24,7 +25,8 @@ from perenne.surfaces.cli.main import main
 
 SAMPLES = Path(__file__).parents[3] / "examples" / "evidence"
 MAILS = sorted((SAMPLES / "eml").glob("*.eml"))
-DONE, REFUSED, NEEDS_A_PERSON = 0, 3, 4
+PICTURES = sorted((SAMPLES / "img").iterdir())
+DONE, FAILED, REFUSED, NEEDS_A_PERSON = 0, 1, 3, 4
 _LOADED = (analyser, demo, exiftool, group, mail_artefact, picture_artefact)
 
 
@@ -79,14 +81,22 @@ class EvidenceTrial(Trial):
     def exporter(self, point: str | None = None) -> Victim:
         return self.command("export", point=point)
 
+    def submitter(self, point: str | None = None) -> Victim:
+        """Submits what has no job yet; each receipt goes into the journal after it was given."""
+        work = lambda: _submit(self.root, self.accepted.write, self.with_picture)  # noqa: E731
+        return self.start("submitter", work, point)
+
     def submit(self) -> None:
-        """Submit what has no job yet; each receipt goes into the journal after it was given."""
-        self.run("submitter", lambda: _submit(self.root, self.accepted.write, self.with_picture))
+        """Everything has its job."""
+        code = self.submitter().end()
+        require(code == 0, "the submitter ends well", code, self.said())
 
     def finish(self) -> None:
-        self._finish_making()
+        self.finish_making()
         self.do("import", *self.files)
         self.submit()
+        self.do("run", codes=(*self.rested, FAILED))
+        self.run("person", lambda: _requeue_exhausted(self.root))
         self.do("run", codes=self.rested)
         self.do("export")
 
@@ -102,7 +112,7 @@ class EvidenceTrial(Trial):
         evidence_oracles.nothing_is_left(self.root)
         require("Traceback" not in self.log.read_text(), "no command ends with a traceback", self.said())
 
-    def _finish_making(self) -> None:
+    def finish_making(self) -> None:
         """A workspace whose making was killed is whole and can be used, or is refused unchanged by every command."""
         before = _contents(self.root)
         if self.command("status").end() == DONE:
@@ -123,6 +133,14 @@ def _submit(root: Path, accepted: Callable[..., None], with_picture: bool) -> No
             if with_picture or request.capability == requests.MAIL_HEADERS:
                 jobs.submit(engine, request)
                 accepted(job=request.job_id)
+
+
+def _requeue_exhausted(root: Path) -> None:
+    """A person gives those another chance whose workers were killed once too often; and nobody else."""
+    with opening.opened(root, "write") as engine:
+        for job in engine.jobs(state=JobState.DEAD):
+            if job.interruptions == job.max_attempts:
+                engine.requeue(job.id, "its workers were killed")
 
 
 def _contents(root: Path) -> dict[str, bytes]:
