@@ -71,7 +71,7 @@ def submit(wanted: Submission, now: int) -> Deed:
     return Deed(
         f"submit {wanted}",
         lambda worker: _receipt(worker.ledger.submit(wanted, now=now, **SUBMIT)),
-        lambda model: model.submit(wanted, now),
+        lambda model: model.at(now).submit(wanted, now),
     )
 
 
@@ -79,7 +79,7 @@ def submit_many(batch: Sequence[Submission], now: int) -> Deed:
     return Deed(
         f"submit_many {batch}",
         lambda worker: [_receipt(found) for found in worker.ledger.submit_many(batch, now=now, **SUBMIT)],
-        lambda model: model.submit_many(batch, now),
+        lambda model: model.at(now).submit_many(batch, now),
     )
 
 
@@ -110,7 +110,7 @@ def tell(job_id: str, word: str, reason: str, now: int) -> Deed:
     return Deed(
         f"tell {job_id} {word} {reason!r}",
         lambda worker: _stand(worker.ledger.tell(job_id, _WORDS[word](reason), now=now, **SUBMIT)),
-        lambda model: model.tell(job_id, word, reason, now),
+        lambda model: model.at(now).tell(job_id, word, reason, now),
         about=job_id,
     )
 
@@ -119,7 +119,7 @@ def control(verb: Any, queue: str | None, now: int) -> Deed:
     return Deed(
         f"{verb} {queue or 'the workspace'}",
         lambda worker: worker.ledger.control(verb, queue, now=now, **SUBMIT),
-        lambda model: model.control(verb, queue),
+        lambda model: model.at(now).control(verb, queue),
     )
 
 
@@ -137,7 +137,7 @@ def claim(kinds: Sequence[str], attempt: str, owner: str, now: int) -> Deed:
         found = worker.ledger.claim(lanes, owner=owner, attempt=attempt, now=now)
         return _claims([found] if found else [])
 
-    return Deed(f"claim {kinds} by {owner}", ask, lambda model: model.claim(kinds, [attempt], owner, now))
+    return Deed(f"claim {kinds} by {owner}", ask, lambda model: model.at(now).claim(kinds, [attempt], owner, now))
 
 
 def _claims(found: Sequence[Claim]) -> list[tuple[str, Token]]:
@@ -186,7 +186,7 @@ def end(token: Token, said: Ending, now: int) -> Deed:
         lambda worker: _stand(
             worker.ledger.end(job.Token(*token), _ended(said), now=now, luck=said.luck, actor="worker:test")
         ),
-        lambda model: model.end(token, said, now),
+        lambda model: model.at(now).end(token, said, now),
         about=token[0],
     )
 
@@ -196,7 +196,7 @@ def settle(token: Token, published: str, result: bytes | None, now: int) -> Deed
     return Deed(
         f"settle {token} {published}",
         lambda worker: _stand(worker.ledger.settle(job.Token(*token), found, now=now, **WORK)),
-        lambda model: model.settle(token, published, result, now),
+        lambda model: model.at(now).settle(token, published, result, now),
         about=token[0],
     )
 
@@ -212,14 +212,14 @@ def turn(
         ended = [type(one).__name__ if isinstance(one, StaleToken) else _stand(one) for one in done.ended]
         return ended, _claims(done.claims)
 
-    return Deed(f"turn {endings} {kinds}", ask, lambda model: model.turn(endings, kinds, attempts, owner, now))
+    return Deed(f"turn {endings} {kinds}", ask, lambda model: model.at(now).turn(endings, kinds, attempts, owner, now))
 
 
 def report(token: Token, progress: tuple[int, int | None, str | None], now: int) -> Deed:
     return Deed(
         f"progress {token} {progress}",
         lambda worker: worker.ledger.progress(job.Token(*token), *progress, now=now),
-        lambda model: model.report(token, progress),
+        lambda model: model.at(now).report(token, progress),
     )
 
 

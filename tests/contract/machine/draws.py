@@ -111,7 +111,16 @@ def pair(pick: Pick) -> tuple[Drawn, Drawn]:
 
 
 _PAIRS = (
-    *((claim, claim), (submit, submit), (tell, claim), (tell, tell), (tell, tell), (close, tell), (close, close)),
+    *(
+        (claim, claim),
+        (claim, claim),
+        (submit, submit),
+        (tell, claim),
+        (tell, tell),
+        (tell, tell),
+        (close, tell),
+        (close, close),
+    ),
     (any_deed, any_deed),
 )
 
@@ -142,8 +151,8 @@ ACTS: dict[str, Callable[[Pick], Drawn]] = {
     "ask": lambda pick: (pick(NUMBERS), pick(("cancel", "pause", "pause", "resume"))),
     "help": lambda pick: (pick(NUMBERS),),
     "control": lambda pick: (
-        pick(("pause", "resume", "resume", "stop")),
-        pick((None, None, *QUEUES, *QUEUES, "absent")),
+        pick(("pause", "pause", "resume", "stop")),
+        pick((None, *QUEUES, *QUEUES, *QUEUES, "absent")),
     ),
     "world": lambda pick: (
         pick(("clock",) * 6 + ("reopen", "reopen", "epoch", "backup", "restore")),

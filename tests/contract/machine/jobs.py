@@ -62,16 +62,13 @@ class Job:
     progress: tuple[int, int | None, str | None] = (0, None, None)
     result: bytes | None = None
     finished_at: int | None = None
+    moved_at: int = 0
     attempts: list[Attempt] = field(default_factory=list)
     history: list[tuple[str, str | None, str, int | None]] = field(default_factory=list)
 
     @property
     def is_final(self) -> bool:
         return self.state in FINAL
-
-    def move(self, verb: str, to: str) -> None:
-        self.history.append((verb, self.state or None, to, self.number or None))
-        self.state = to
 
     def give_one_more(self) -> None:
         """Whoever is let go on has at least one attempt left."""

@@ -139,7 +139,8 @@ def illegal(rows: dict[str, Table]) -> list[str]:
 
 
 def _is_torn(row: tuple[Any, ...], open_ones: Counter[str]) -> bool:
-    return open_ones[row[0]] != (row[3] == "RUNNING") or (row[18] is not None) != (row[3] == "RUNNING")
+    runs = row[3] == "RUNNING"
+    return open_ones[row[0]] != runs or (row[18] is not None) != runs
 
 
 def _history_faults(id: str, state: str, lines: Table) -> list[str]:

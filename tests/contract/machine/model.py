@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -30,9 +30,19 @@ class Model:
         self.listeners: set[str] = set()
         self.notices: list[tuple[str, str, str]] = []  # listener, job, state
         self.controls: list[tuple[str, str]] = []  # subject, verb
+        self.now = self.written_at = 0
 
-    def copy(self) -> Model:
-        twin: Model = pickle.loads(pickle.dumps(self))
+    def at(self, now: int) -> Self:
+        """The clock, as whoever calls next reads it."""
+        self.now = now
+        return self
+
+    def move(self, job: Job, verb: str, to: str) -> None:
+        job.history.append((verb, job.state or None, to, job.number or None))
+        job.state, job.moved_at, self.written_at = to, self.now, self.now
+
+    def copy(self) -> Self:
+        twin: Self = pickle.loads(pickle.dumps(self))
         return twin
 
     # Questions
@@ -139,7 +149,7 @@ class Model:
         if job.state == "RUNNING":
             job.cancel_asked = job.cancel_asked or word == "cancel"
             job.pause_asked = word == "pause" or (word == "cancel" and job.pause_asked)
-            job.history.append((f"ask_{word}", "RUNNING", "RUNNING", job.number))
+            self.move(job, f"ask_{word}", "RUNNING")
             return _answered([job])
         stood = getattr(self, f"_{word}")(job, now)
         if job.state in WAITING:
@@ -147,11 +157,11 @@ class Model:
         return _answered(stood)
 
     def _cancel(self, job: Job, now: int) -> list[Job]:
-        job.move("cancel", "CANCELLED")
+        self.move(job, "cancel", "CANCELLED")
         return self._finish(job, now)
 
     def _pause(self, job: Job, now: int) -> list[Job]:
-        job.move("pause", "PAUSED")
+        self.move(job, "pause", "PAUSED")
         job.cancel_asked = False
         return [job]
 
@@ -167,22 +177,22 @@ class Model:
         return [job]
 
     def _let_go(self, job: Job) -> None:
-        job.move("release", "QUEUED")
+        self.move(job, "release", "QUEUED")
         job.give_one_more()
         job.active_ms = 0
         job.cancel_asked = False
 
     def _block(self, job: Job, now: int) -> list[Job]:
-        job.move("block", "BLOCKED")
+        self.move(job, "block", "BLOCKED")
         job.waits_for, job.cancel_asked = "a tool", False
         return self._meet_bad_ends(job, now)
 
     def _reject(self, job: Job, now: int) -> list[Job]:
-        job.move("reject", "FAILED")
+        self.move(job, "reject", "FAILED")
         return self._finish(job, now)
 
     def _quota(self, job: Job, now: int) -> list[Job]:
-        job.move("quota", "PAUSED_QUOTA")
+        self.move(job, "quota", "PAUSED_QUOTA")
         job.cancel_asked = False
         return [job]
 
@@ -197,7 +207,7 @@ class Model:
 
     def _resolve(self, job: Job, to: str, now: int) -> list[Job]:
         job.due_at = 0
-        job.move("resolve", to)
+        self.move(job, "resolve", to)
         if job.is_final:
             return self._finish(job, now)
         job.give_one_more()
@@ -210,9 +220,10 @@ class Model:
             raise Refused(*refusals)
         job.spent = job.failures = job.interruptions = job.active_ms = 0
         job.finished_at, job.cancel_asked = None, False
+        job.due_at = 0 if job.number else job.due_at  # an old backoff; a time given at submit stays
         missing = self.missing(job)
         job.waits_for = "dependencies"
-        job.move("requeue", "BLOCKED" if missing else "QUEUED")
+        self.move(job, "requeue", "BLOCKED" if missing else "QUEUED")
         for other in self.dependants(job):
             self._wait_again(other, job)
         return self._meet_bad_ends(job, now)
@@ -228,7 +239,7 @@ class Model:
 
     def _block_again(self, job: Job) -> None:
         if self.missing(job):
-            job.move("block", "BLOCKED")
+            self.move(job, "block", "BLOCKED")
             job.waits_for, job.cancel_asked = "dependencies", False
 
     # What waits, and what an end does to it
@@ -237,12 +248,12 @@ class Model:
         """Into the queue, or BLOCKED while something is missing."""
         if self.missing(job):
             job.waits_for, to = "dependencies", "BLOCKED"
-        job.move(verb, to)
+        self.move(job, verb, to)
         return self._meet_bad_ends(job, now)
 
     def _meet_bad_ends(self, job: Job, now: int) -> list[Job]:
         if job.state == "BLOCKED" and job.on_dependency == "fail" and any(o.is_final for o in self.missing(job)):
-            job.move("fail", "FAILED")
+            self.move(job, "fail", "FAILED")
             return self._finish(job, now)
         return [job]
 
@@ -262,7 +273,7 @@ class Model:
         if ended.state != "COMPLETED":
             if other.on_dependency != "fail":
                 return []
-            other.move("fail", "FAILED")
+            self.move(other, "fail", "FAILED")
             other.finished_at = now
             self.notices += [(name, other.id, "FAILED") for name in sorted(self.listeners)]
             return [other]
@@ -278,6 +289,7 @@ class Model:
         lane: Any = self if queue is None else self.queues[queue]
         lane.paused = verb == "pause" or (verb == "stop" and lane.paused)
         lane.stopped = verb == "stop" or (verb == "pause" and lane.stopped)
+        self.written_at = self.now
         self.controls.append(("workspace" if queue is None else f"queue:{queue}", verb))
 
     def raise_epoch(self, to: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -154,6 +155,7 @@ def _copy(source: Path, target: Path) -> None:
 def _template() -> Path:
     """A new ledger with its queues and owners, made once; nobody opens it again."""
     folder = _folder()
+    atexit.register(shutil.rmtree, folder)
     driver.create(folder / _NAMES[0], workspace=WORKSPACE, now=NOW)
     opened = SQLiteDriver(folder / _NAMES[0], workspace=WORKSPACE)
     for name, capacity in QUEUES.items():
