@@ -142,7 +142,7 @@ def holds_stop_claims(rows: Rows) -> None:
 
 def published_is_recovered(rows: Rows, died: dict[str, int]) -> None:
     """P3: what was published when its worker died is completed by recovery, whatever was asked, in the same attempt."""
-    # Or by the dead worker itself: what it had synced but not shown yet is seen once SQLite looks through the WAL again.
+    # Or by the dead worker itself: what it had synced, not shown yet, is seen once SQLite looks through the WAL again.
     right = {"recovered_after_publish", "published"}
     for job in rows.job:
         if job["id"] in died:
