@@ -17,7 +17,9 @@ from typing import Any, TypeVar
 import apsw
 
 from perenne import sqlite
+from perenne.errors import NotAllowed
 from perenne.store.driver import Transaction
+from perenne.store.sqlite.block import Block
 from perenne.store.sqlite.ghost import Files
 from perenne.store.sqlite.guard import Hold
 from perenne.store.sqlite.pen import HalfWay, Pen
@@ -38,12 +40,18 @@ _OF_A_REQUEST = (
 
 
 class _Request:
-    """One caller's work, and the lock a caller that must wait sleeps on until it is settled or told to lead."""
+    """One caller's work, and the lock a caller that must wait sleeps on until it is settled or told to lead.
+
+    One without work wants the whole transaction for itself: it is never taken into the group of another.
+    """
 
     __slots__ = ("answer", "bell", "deadline", "error", "recheck", "settled", "work")
 
     def __init__(
-        self, work: Callable[[Transaction], Any], recheck: Callable[[Transaction, Any], bool] | None, deadline: float
+        self,
+        work: Callable[[Transaction], Any] | None,
+        recheck: Callable[[Transaction, Any], bool] | None,
+        deadline: float,
     ) -> None:
         self.work, self.recheck, self.deadline = work, recheck, deadline
         self.answer: Any = None
@@ -70,6 +78,11 @@ def _sleep(request: _Request) -> BaseException | None:
             return interrupted
         except BaseException as error:
             interrupted = error
+
+
+def _done(request: _Request, tx: Transaction) -> Any:
+    assert request.work is not None, "whoever wants a transaction for itself leads it"
+    return request.work(tx)
 
 
 def _stands(tx: Transaction, request: _Request) -> bool | None:
@@ -99,9 +112,11 @@ class Writer:
         self._waiting: deque[_Request] = deque()
         self._guard = threading.Lock()
         self._led = False
+        self._in_block = 0  # the thread that is in a block of its own, and may wait for nobody
 
     def write(self, work: Callable[[Transaction], T], *, recheck: Callable[[Transaction, T], bool] | None = None) -> T:
         """As `Driver.write`."""
+        self._refuse_in_block()
         request = _Request(work, recheck, time.monotonic() + self._busy_s)
         interrupted = None if self._enter(request) else _sleep(request)
         if not request.settled:
@@ -109,6 +124,34 @@ class Writer:
         if error := interrupted or request.error:
             raise error
         return request.answer  # type: ignore[no-any-return]
+
+    def block(self) -> Block:
+        """As `Driver.block`."""
+        self._refuse_in_block()
+        request = _Request(None, None, time.monotonic() + self._busy_s)
+        interrupted = None if self._enter(request) else _sleep(request)
+        try:
+            self._take([])
+            if interrupted:
+                raise interrupted
+            self._pen.begin(request.deadline)
+            self._in_block = threading.get_ident()
+            return Block(self._pen, self._leave_block)
+        except BaseException as error:
+            self._in_block = 0
+            self._pen.undo(error)
+            self._hand_on()
+            raise
+
+    def _refuse_in_block(self) -> None:
+        if self._in_block == threading.get_ident():
+            raise NotAllowed(
+                "transaction: this thread is in one; use the transaction's own verbs inside it, and others after it"
+            )
+
+    def _leave_block(self) -> None:
+        self._in_block = 0
+        self._hand_on()
 
     @property
     def wal_bytes(self) -> int:
@@ -160,7 +203,8 @@ class Writer:
         """Move the next request that waits into the group; what was moved."""
         self._pen.hold.check()  # in a forked child, `_guard` may be held by a thread that is not there
         with self._guard:
-            taken = [self._waiting.popleft()] if self._waiting else []
+            fits = bool(self._waiting) and not (group and self._waiting[0].work is None)
+            taken = [self._waiting.popleft()] if fits else []
         group += taken
         return taken
 
@@ -203,7 +247,7 @@ class Writer:
                 return
             if len(group) == 1 and not self._waiting:
                 # Alone: the transaction itself undoes what raises.
-                taken[0].answer = taken[0].work(self._pen.statements)
+                taken[0].answer = _done(taken[0], self._pen.statements)
                 return
             self._run(taken[0])
 
@@ -211,7 +255,7 @@ class Writer:
         """A request that raises undoes its own statements only; its neighbours stand."""
         self._pen.execute("savepoint request")
         try:
-            request.answer = request.work(self._pen.statements)
+            request.answer = _done(request, self._pen.statements)
         except Exception as error:
             if isinstance(error, apsw.Error) and not isinstance(error, _OF_A_REQUEST):
                 raise
