@@ -1,4 +1,4 @@
-"""A request says what it wishes by name; a wish that is unknown or out of bounds is refused before anything is stored."""
+"""A request says what it wishes by name; an unknown wish, or one out of bounds, is refused and nothing is stored."""
 
 from __future__ import annotations
 
