@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from perenne import nearest
 from perenne.core import events
 from perenne.core.job import Job
 from perenne.core.kind import Kind
@@ -58,11 +59,13 @@ class Worker:
         ring: Callable[[], None],
         *,
         slots: int,
+        near: nearest.Open,
     ) -> None:
+        """Args: near: where a handler's tasks go when they are enqueued."""
         self._executor, self._recovery, self._reader, self._owner = executor, recovery, reader, owner
         self._ledger, self._clock, self._ends, self._luck, self._log = executor.ledger, executor.clock, ends, luck, log
         self._lanes = [Lane(kind.name, kind.version) for kind in executor.app.kinds]
-        self._ring, self._actor = ring, f"worker:{owner.id}"
+        self._ring, self._actor, self._near = ring, f"worker:{owner.id}", near
         self._bell: Bell | None = None
         self._slots = Slots(executor.perform, slots, self._clock)
         self._drain = Drain(self._clock)
@@ -84,7 +87,7 @@ class Worker:
         """
         self.failed = True  # until it is known that nothing was left behind
         self._bell = Bell(self._executor.workspace.wake_folder)
-        with self._bell, signals(self.stop, self._bell.fileno()):
+        with self._bell, signals(self.stop, self._bell.fileno()), nearest.within(self._near):
             self._recovery.owners.join(self._owner, now=self._clock.now())
             self._ring()  # the others shall watch over us from now on
             self._teller = Teller(self._ends)
