@@ -18,7 +18,7 @@ from perenne.core.job import Attempt, HistoryLine, Job, Queue, Receipt, Submissi
 from perenne.core.kind import Kind
 from perenne.core.states import JobState
 from perenne.crashpoints import crash_point
-from perenne.errors import InvalidInput, NotAllowed, QueueFull
+from perenne.errors import InvalidInput, NotAllowed
 from perenne.files.workspace import Workspace
 from perenne.runtime import request, wake
 from perenne.runtime.clock import Clock
@@ -27,7 +27,10 @@ from perenne.runtime.executor import Executor
 from perenne.runtime.joblog import JobLog
 from perenne.runtime.luck import Luck
 from perenne.runtime.owner import Holding
+from perenne.runtime.patience import patiently
 from perenne.runtime.recovery import Recovery
+from perenne.runtime.transaction import Transaction
+from perenne.runtime.watchdog import Watchdog
 from perenne.runtime.worker import Report, Worker
 from perenne.store.driver import Driver
 from perenne.store.ledger import Ledger
@@ -65,27 +68,32 @@ class Engine:
     def submit(self, kind: Kind | str, input: object, *, patience_s: float = 0.0, **wishes: Any) -> Receipt:
         """Store a job durably and wake an idle worker; the same key and content again gives the same job.
 
-        Args: patience_s: how long to wait for room in a full queue. wishes: see `Wishes`.
+        Args: patience_s: how long to wait for room in a full queue. wishes: see `Wishes`, such as durability="relaxed".
         Raises: UnknownKind, InvalidInput, TooLarge, QueueFull, DuplicateJob, JobNotFound, DependencyCycle; the call
         then changed nothing.
-        Guarantees: the job survives kill -9 and power loss once this returned.
+        Guarantees: the job survives kill -9 and power loss once this returned; a relaxed one, as its receipt says, may
+        be lost with the power until the next durable commit.
         """
         return self._enter([self.request(kind, input, **wishes)], patience_s)[0]
 
     def submit_many(self, batch: Sequence[Submission], *, patience_s: float = 0.0) -> list[Receipt]:
         """Store what `request` made, all or none, in one transaction; members may wait for each other by id.
 
+        One member that asks for durability makes all of them durable.
+
         Raises: as `submit`, naming the member; a circle of dependencies by its path.
         """
         return self._enter(batch, patience_s)
 
+    def transaction(self) -> Transaction:
+        """For a `with`: jobs submitted in it (also by tasks), and the app's own statements, stand together or never.
+
+        Raises: InvalidInput: the app's name is one that its tables cannot begin with.
+        """
+        return Transaction(self.app, self.request, self._driver, self._clock, self._actor, self._ring)
+
     def _enter(self, batch: Sequence[Submission], patience_s: float) -> list[Receipt]:
-        try:
-            receipts = self._store(batch)
-        except QueueFull:
-            if patience_s <= 0:
-                raise
-            receipts = self._store_when_there_is_room(batch, patience_s)
+        receipts = patiently(lambda: self._store(batch), patience_s, self.workspace.wake_folder, self._clock)
         self._ring()
         crash_point("submit.woken")
         return receipts
@@ -95,19 +103,6 @@ class Engine:
         if len(batch) == 1:
             return [self._ledger.submit(batch[0], now=now, actor=self._actor)]
         return self._ledger.submit_many(batch, now=now, actor=self._actor)
-
-    def _store_when_there_is_room(self, batch: Sequence[Submission], patience_s: float) -> list[Receipt]:
-        """Whoever ends a job rings; so we look again then, and for the last time when the time is over."""
-        deadline = self._clock.monotonic() + patience_s
-        with wake.Bell(self.workspace.wake_folder) as bell:
-            while True:
-                left_s = deadline - self._clock.monotonic()
-                try:
-                    return self._store(batch)
-                except QueueFull:
-                    if left_s <= 0:
-                        raise
-                bell.wait(left_s)
 
     def cancel(self, job_id: str, reason: str = "cancel_requested") -> Job:
         """Cancel a waiting job at once; ask a running one to end at its next boundary and stop its tool.
@@ -218,7 +213,7 @@ class Engine:
                 f"slots: {slots}, the limit is 1 to 1024; give a number in it", field="slots", value=slots
             )
         owner = self._holding.owner
-        executor = Executor(self.workspace, self.app, self._ledger, self._clock)
+        executor = Executor(self.workspace, self.app, self._ledger, self._clock, Watchdog(self._clock))
         parts = (self.workspace, self.app, self._ledger, self._reader, self._owners, self._ends, self._clock)
         recovery = Recovery(*parts, f"worker:{owner.id}")
         self._worker = Worker(

@@ -69,6 +69,7 @@ class Worker:
         self._bell: Bell | None = None
         self._slots = Slots(executor.perform, slots, self._clock)
         self._drain = Drain(self._clock)
+        executor.watchdog.drain = self.stop
         self._unrecorded: list[Running] = []
         self._watches: dict[str, Watch] = {}
         self._fault: BaseException | None = None
@@ -102,6 +103,7 @@ class Worker:
             finally:
                 if not self._slots.close(GRACE_S):
                     die()  # its locks must not be free while a handler goes on
+                self._executor.watchdog.close()
                 self._teller.close(GRACE_S)
                 for watch in self._watches.values():
                     watch.close()

@@ -18,7 +18,7 @@ from perenne.core import events, limits
 from perenne.core.decide import Ask, Change, decide
 from perenne.core.dependencies import ordered
 from perenne.core.identity import is_uuid
-from perenne.core.job import Job, Receipt, Submission, Token
+from perenne.core.job import Durability, Job, Receipt, Submission, Token
 from perenne.crashpoints import crash_point
 from perenne.errors import EngineError, InvalidInput, StaleToken
 from perenne.store import claims, dependants, intake, moves, proof, rows, writes
@@ -54,7 +54,7 @@ class Ledger:
         self._driver = driver
 
     def submit(self, wanted: Submission, *, now: int, actor: str) -> Receipt:
-        """Store a job durably, or find the one this request already made.
+        """Store a job, as durably as it asks for, or find the one this request already made.
 
         Raises:
             QueueFull, DuplicateJob, JobNotFound (a dependency), DependencyCycle, InvalidInput, TooLarge.
@@ -62,7 +62,12 @@ class Ledger:
         """
         intake.check(wanted)
         self._refuse_growth()
-        return self._write("submit", lambda tx: intake.find_or_insert(tx, wanted, now, actor), proof.stored)
+        return self._write(
+            "submit",
+            lambda tx: intake.find_or_insert(tx, wanted, now, actor),
+            proof.stored,
+            durable=wanted.durability is Durability.DURABLE,
+        )
 
     def submit_many(self, batch: Sequence[Submission], *, now: int, actor: str) -> list[Receipt]:
         """Store a batch in one transaction, all or none; its members may wait for each other, in any order.
@@ -76,6 +81,7 @@ class Ledger:
             "submit",
             lambda tx: intake.enter_all(tx, order, now, actor),
             lambda tx, receipts: proof.stored(tx, *receipts.values()),
+            durable=intake.durability(order) is Durability.DURABLE,
         )
         return [answers[wanted.id] for wanted in batch]
 
@@ -105,7 +111,7 @@ class Ledger:
         """
         return self._write(
             "acknowledge",
-            lambda tx: _end(tx, token, ended, ended.active_ms, now, luck, actor),
+            lambda tx: end_attempt(tx, Ending(token, ended, luck), now, actor),
             lambda tx, _: proof.ended(tx, token),
         )
 
@@ -211,6 +217,8 @@ class Ledger:
         protocol: str,
         work: Callable[[Transaction], T],
         recheck: Callable[[Transaction, T], bool] | None = None,
+        *,
+        durable: bool = True,
     ) -> T:
         """One transaction between two crash points."""
 
@@ -219,7 +227,7 @@ class Ledger:
             crash_point(f"{protocol}.written")
             return answer
 
-        answer = self._driver.write(pointed, recheck=recheck)
+        answer = self._driver.write(pointed, recheck=recheck, durable=durable)
         crash_point(f"{protocol}.committed")
         return answer
 
@@ -229,9 +237,14 @@ def _find(tx: Transaction, job_id: str) -> Job | None:
     return rows.job(row) if row else None
 
 
+def end_attempt(tx: Transaction, ending: Ending, now: int, actor: str) -> list[Job]:
+    """Record how an attempt ended, inside a transaction; as `Ledger.end`."""
+    return _end(tx, ending.token, ending.ended, ending.ended.active_ms, now, ending.luck, actor)
+
+
 def _end_or_stale(tx: Transaction, ending: Ending, now: int, actor: str) -> list[Job] | StaleToken:
     try:
-        return _end(tx, ending.token, ending.ended, ending.ended.active_ms, now, ending.luck, actor)
+        return end_attempt(tx, ending, now, actor)
     except StaleToken as late:
         return late  # raised before anything of it was written
 

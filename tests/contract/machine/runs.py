@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from machine.faults import KNOWN
 from machine.jobs import SECOND, WAITING, Attempt, Job, Refused
 from machine.model import Answered, Model, Token, _answered
 
@@ -48,20 +47,13 @@ class Runs(Model):
     def claim(self, kinds: Sequence[str], attempts: Sequence[str], owner: str, now: int) -> list[tuple[str, Token]]:
         """Best first: by rank, then submission; never out of a closed lane, never before its time."""
         for job in self.jobs.values():
-            if job.state in WAITING and (job.due_at <= now or self._waits_for_a_past_that_comes(job, now)):
+            if job.state in WAITING and (job.due_at <= now or self.is_overtaken(job)):
                 job.due_at = 0  # its time has come, and stays come when the clock is set back
         if self.paused or self.stopped:
             return []
         ready = [job for job in self.jobs.values() if self._is_ready(job) and job.kind in kinds]
         ready.sort(key=lambda job: job.rank)  # stable: submission decides between equals
         return [(job.id, self._start(job, id, owner)) for job, id in zip(ready, attempts, strict=False)]
-
-    def _waits_for_a_past_that_comes(self, job: Job, now: int) -> bool:
-        """The clock was set back since it began to wait for another attempt: it would wait so much longer."""
-        if "clock_set_back_before_another_write" in KNOWN and self.written_at <= now:
-            return False
-        waits = job.number > 0 or "clock_set_back_ends_not_before" in KNOWN
-        return waits and job.state == "RETRY_WAIT" and job.moved_at > now
 
     def _is_ready(self, job: Job) -> bool:
         queue = self.queues[job.queue]

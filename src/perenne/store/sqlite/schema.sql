@@ -72,6 +72,10 @@ create index job_ripe on job (queue, kind, version, rank, seq)
 
 create index job_due on job (due_at) where state in ('QUEUED', 'RETRY_WAIT') and due_at > 0;
 
+-- By the beginning of their wait: one that began in a time to come tells that the clock was set back.
+create index job_backoff on job (updated_at)
+    where state in ('QUEUED', 'RETRY_WAIT') and due_at > 0 and number > 0;
+
 create index job_running on job (seq) where state = 'RUNNING';
 
 create index job_blocked on job (seq) where state = 'BLOCKED';
@@ -151,3 +155,8 @@ create table notice (
 create index notice_of_listener on notice (listener, at);
 
 create index notice_of_job on notice (job);
+
+create table app_schema (
+    singleton integer primary key check (singleton = 1),
+    version integer not null check (version > 0)
+) strict;
