@@ -22,6 +22,7 @@ from perenne.errors import InvalidInput, NotAllowed
 from perenne.files.workspace import Workspace
 from perenne.runtime import request, wake
 from perenne.runtime.clock import Clock
+from perenne.runtime.completion import Completion
 from perenne.runtime.ends import Ends
 from perenne.runtime.executor import Executor
 from perenne.runtime.joblog import JobLog
@@ -216,18 +217,9 @@ class Engine:
         executor = Executor(self.workspace, self.app, self._ledger, self._clock, Watchdog(self._clock))
         parts = (self.workspace, self.app, self._ledger, self._reader, self._owners, self._ends, self._clock)
         recovery = Recovery(*parts, f"worker:{owner.id}")
-        self._worker = Worker(
-            executor,
-            recovery,
-            self._reader,
-            owner,
-            self._ends,
-            self._luck,
-            self._log,
-            self._ring,
-            slots=slots,
-            near=self,
-        )
+        perform = Completion(executor, self._driver, self._ends, self._luck, f"worker:{owner.id}").perform
+        told = (self._ends, self._luck, self._log, self._ring)
+        self._worker = Worker(executor, recovery, self._reader, owner, *told, slots=slots, near=self, perform=perform)
         return self._worker
 
     def work(self, *, slots: int = 1, stay: bool = False) -> Report:

@@ -15,6 +15,7 @@ from perenne.core.job import Job
 from perenne.core.kind import Kind
 from perenne.crashpoints import crash_point
 from perenne.errors import AlreadyFinished, DiskLow, EngineError, NotAllowed, StaleToken, StoreBusy
+from perenne.runtime.completion import Recorded
 from perenne.runtime.drain import GRACE_S, Drain, die, signals
 from perenne.runtime.ends import Ends
 from perenne.runtime.executor import Executor
@@ -60,14 +61,15 @@ class Worker:
         *,
         slots: int,
         near: nearest.Open,
+        perform: Callable[[Claim, Wishes], events.Ended],
     ) -> None:
-        """Args: near: where a handler's tasks go when they are enqueued."""
+        """Args: near: where a handler's tasks go when they are enqueued. perform: runs an attempt."""
         self._executor, self._recovery, self._reader, self._owner = executor, recovery, reader, owner
         self._ledger, self._clock, self._ends, self._luck, self._log = executor.ledger, executor.clock, ends, luck, log
         self._lanes = [Lane(kind.name, kind.version) for kind in executor.app.kinds]
         self._ring, self._actor, self._near = ring, f"worker:{owner.id}", near
         self._bell: Bell | None = None
-        self._slots = Slots(executor.perform, slots, self._clock)
+        self._slots = Slots(perform, slots, self._clock)
         self._drain = Drain(self._clock)
         executor.watchdog.drain = self.stop
         self._unrecorded: list[Running] = []
@@ -147,7 +149,7 @@ class Worker:
 
     def _turn(self) -> bool:
         """Record what ended and claim what there is room for; false when the store must be tried again."""
-        ended = self._unrecorded + self._slots.take_ended()
+        ended = self._unrecorded + self._not_recorded(self._slots.take_ended())
         wanted = 0 if self._drain.begun else max(self._slots.room, 0)
         if not ended and not wanted:
             return True
@@ -178,6 +180,13 @@ class Worker:
         self._tell(ticket, ended, turn.ended)
         self._start(turn.claims)
         return True
+
+    def _not_recorded(self, ended: list[Running]) -> list[Running]:
+        """Those that are not in the ledger yet; of the others it is told."""
+        for one in ended:
+            if isinstance(one.ended, Recorded):
+                self._tell(one.ended.ticket, [one], [one.ended.jobs])
+        return [one for one in ended if not isinstance(one.ended, Recorded)]
 
     def _tell(self, ticket: int, ended: list[Running], answers: list[list[Job] | StaleToken]) -> None:
         if not ended:
