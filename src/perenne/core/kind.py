@@ -35,6 +35,7 @@ class Kind:
         missing: a sentence when something the handler needs is not here (a tool), else None.
         retry_on, give_up_on: exception types; the more specific list, `give_up_on`, is asked first.
         active_limit_s: active seconds the job may use over its attempts; then it ends BLOCKED.
+        interruptions: how often its worker may die under the job, the last time included; None: each spends an attempt.
     """
 
     name: str
@@ -52,12 +53,15 @@ class Kind:
     retry_on: tuple[type[Exception], ...] = (Exception,)
     give_up_on: tuple[type[Exception], ...] = ()
     active_limit_s: float | None = None
+    interruptions: int | None = None
 
     def __post_init__(self) -> None:
         limits.check_text("kind", self.name, limits.NAME_BYTES)
         if self.version < 1:
             raise InvalidInput(f"kind {self}: version {self.version}; give a version from 1", field="version")
         check_attempts(self.max_attempts)
+        if self.interruptions is not None:
+            check_attempts(self.interruptions, "interruptions")
         if self.active_limit_s is not None and not 0 < self.active_limit_s <= limits.WAIT_MOST_S:
             raise InvalidInput(
                 f"kind {self}: active_limit_s {self.active_limit_s} must be above 0 and at most "
@@ -135,16 +139,16 @@ class Kind:
         )
 
 
-def check_attempts(value: int) -> int:
-    """The value, when it is a legal number of attempts.
+def check_attempts(value: int, field: str = "max_attempts") -> int:
+    """The value, when it is a legal number of attempts or of interruptions.
 
     Raises: InvalidInput.
     """
     if value not in limits.ATTEMPTS:
         low, high = limits.ATTEMPTS[0], limits.ATTEMPTS[-1]
         raise InvalidInput(
-            f"max_attempts: {value}, the limit is {low} to {high}; give a number in it",
-            field="max_attempts",
+            f"{field}: {value}, the limit is {low} to {high}; give a number in it",
+            field=field,
             value=value,
         )
     return value

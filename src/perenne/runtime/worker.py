@@ -157,6 +157,7 @@ class Worker:
                 owner=self._owner.id,
                 now=self._clock.now(),
                 actor=self._actor,
+                company=self._slots.company,
             )
         except (StoreBusy, DiskLow) as error:
             self._ends.close(ticket)
@@ -191,6 +192,8 @@ class Worker:
     def _start(self, claims: list[Claim]) -> None:
         for claim in claims:
             self._slots.put(claim)
+        if any(claim.job.runs_alone for claim in claims):
+            self._ring()  # others held back for this job; what waits behind it is theirs
 
     def _note_room(self, refusal: EngineError | None) -> None:
         """Nothing is claimed while the disk has no room; when there is some again, nobody rings."""
