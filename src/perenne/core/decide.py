@@ -140,7 +140,7 @@ def _ask(job: Job, event: events.Event, reason: str) -> Ask:
 def _resume(job: Job, reason: str, now: int) -> Change:
     if job.unmet:
         return Change(verb="resume", to=JobState.BLOCKED, reason="waiting_for_dependencies")
-    if job.state is JobState.PAUSED and job.due_at > now:
+    if job.state is JobState.PAUSED and job.due_at_by(now) > now:
         return Change(verb="resume", to=JobState.RETRY_WAIT, reason=reason)
     return Change(verb="resume", to=JobState.QUEUED, reason=reason)
 

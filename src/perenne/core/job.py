@@ -91,6 +91,14 @@ class Job(msgspec.Struct, frozen=True):
     def is_final(self) -> bool:
         return self.state in FINAL
 
+    def due_at_by(self, now: int) -> int:
+        """When it is due by a clock that shows `now`.
+
+        A wait for another attempt that began in a time to come is over: the clock was set back, and a wait of seconds
+        must not last until it has caught up. A time wished for at submit stays; the first claim clears it.
+        """
+        return 0 if self.number and self.updated_at > now else self.due_at
+
     @property
     def attempts_left(self) -> int:
         return self.max_attempts - self.spent

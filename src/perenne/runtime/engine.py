@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
+from perenne import nearest
 from perenne.app import App
 from perenne.core import events
 from perenne.core.job import Attempt, HistoryLine, Job, Queue, Receipt, Submission
@@ -27,6 +28,7 @@ from perenne.runtime.joblog import JobLog
 from perenne.runtime.luck import Luck
 from perenne.runtime.owner import Holding
 from perenne.runtime.recovery import Recovery
+from perenne.runtime.watchdog import Watchdog
 from perenne.runtime.worker import Report, Worker
 from perenne.store.driver import Driver
 from perenne.store.ledger import Ledger
@@ -217,11 +219,20 @@ class Engine:
                 f"slots: {slots}, the limit is 1 to 1024; give a number in it", field="slots", value=slots
             )
         owner = self._holding.owner
-        executor = Executor(self.workspace, self.app, self._ledger, self._clock)
+        executor = Executor(self.workspace, self.app, self._ledger, self._clock, Watchdog(self._clock))
         parts = (self.workspace, self.app, self._ledger, self._reader, self._owners, self._ends, self._clock)
         recovery = Recovery(*parts, f"worker:{owner.id}")
         self._worker = Worker(
-            executor, recovery, self._reader, owner, self._ends, self._luck, self._log, self._ring, slots=slots
+            executor,
+            recovery,
+            self._reader,
+            owner,
+            self._ends,
+            self._luck,
+            self._log,
+            self._ring,
+            slots=slots,
+            near=self,
         )
         return self._worker
 
@@ -237,11 +248,14 @@ class Engine:
             self._holding.release()
 
     def __enter__(self) -> Engine:
+        """Until it is left, tasks of this app that are enqueued by this thread come here."""
+        nearest.enter(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        nearest.leave(self)
         self.close()
 
     def _tell(self, job_id: str, event: events.Event) -> Job:

@@ -6,12 +6,14 @@ What does not live here: which attempts to run, and what becomes of them when th
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import os
 import queue
 import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from perenne.core.events import Ended
 from perenne.runtime.clock import Clock
@@ -55,14 +57,17 @@ class Slots:
         self._todo: queue.SimpleQueue[Running | None] = queue.SimpleQueue()
         self._done: deque[Running] = deque()
         self._mean_s, self._samples = 0.0, 0
-        self._threads = [threading.Thread(target=self._work, daemon=True, name=f"slot-{n}") for n in range(count)]
+        self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
+        """Start the threads, each in a copy of the caller's context: which engine is near is known there, too."""
         self._readable, self._writable = os.pipe()
         os.set_blocking(self._readable, False)
         os.set_blocking(self._writable, False)
-        for thread in self._threads:
-            thread.start()
+        for number in range(self.count):
+            run = partial(contextvars.copy_context().run, self._work)
+            self._threads.append(threading.Thread(target=run, daemon=True, name=f"slot-{number}"))
+            self._threads[-1].start()
 
     @property
     def room(self) -> int:

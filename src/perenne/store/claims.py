@@ -53,12 +53,10 @@ def claim(
 
 
 def _ripen(tx: Transaction, due_at: int, now: int) -> None:
-    """Mark what has become due; after the clock was set back, also what waits for an attempt since a time to come."""
+    """Mark what has become due, and what waits for another attempt since a time to come: the clock was set back."""
     if due_at <= now:
         tx.run("ripen", now=now, limit=RIPEN_AT_MOST)
-    row = tx.one("last_line_at")
-    if row is not None and row[0] > now:
-        tx.run("ripen_after_step", now=now, limit=RIPEN_AT_MOST)
+    tx.run("ripen_after_step", now=now, limit=RIPEN_AT_MOST)
 
 
 def next_due(tx: Transaction) -> int | None:

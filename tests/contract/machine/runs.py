@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from machine.faults import KNOWN
 from machine.jobs import SECOND, WAITING, Attempt, Job, Refused
 from machine.model import Answered, Model, Token, _answered
 
@@ -52,7 +51,7 @@ class Runs(Model):
         a job that runs alone, or past it.
         """
         for job in self.jobs.values():
-            if job.state in WAITING and (job.due_at <= now or self._waits_for_a_past_that_comes(job, now)):
+            if job.state in WAITING and (job.due_at <= now or self.is_overtaken(job)):
                 job.due_at = 0  # its time has come, and stays come when the clock is set back
         if self.paused or self.stopped:
             return []
@@ -67,13 +66,6 @@ class Runs(Model):
             if alone:
                 break
         return started
-
-    def _waits_for_a_past_that_comes(self, job: Job, now: int) -> bool:
-        """The clock was set back since it began to wait for another attempt: it would wait so much longer."""
-        if "clock_set_back_before_another_write" in KNOWN and self.written_at <= now:
-            return False
-        waits = job.number > 0 or "clock_set_back_ends_not_before" in KNOWN
-        return waits and job.state == "RETRY_WAIT" and job.moved_at > now
 
     def _is_ready(self, job: Job) -> bool:
         queue = self.queues[job.queue]

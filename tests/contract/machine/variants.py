@@ -406,6 +406,17 @@ def resume_forgets_the_time(patch: pytest.MonkeyPatch) -> None:
     decided(patch, wrong)
 
 
+@planted("A clock that was set back ends every wait, also one for a time that was wished for.")
+def step_ends_wished_waits(patch: pytest.MonkeyPatch) -> None:
+    without(patch, "ripen_after_step", "and number > 0")
+
+
+@planted("A clock that was set back prolongs every wait for another attempt.")
+def step_is_not_seen(patch: pytest.MonkeyPatch) -> None:
+    without(patch, "ripen_after_step", "and updated_at > :now")
+    instead(patch, "ripen_after_step", ("and number > 0", "and :now < 0"))
+
+
 @planted("A job that runs no longer takes a place in its queue.")
 def running_takes_no_place(patch: pytest.MonkeyPatch) -> None:
     sound = claims._start

@@ -111,7 +111,7 @@ where seq in (
 )
 
 -- name: ripen_after_step
--- Marks jobs as due whose wait for another attempt began in the future: the clock was set back. In bounded steps.
+-- Marks jobs as due whose wait for another attempt began in a time to come: the clock was set back. In bounded steps.
 -- :now, :limit
 update job
 set due_at = 0
@@ -120,8 +120,9 @@ where seq in (
     from job
     where state in ('QUEUED', 'RETRY_WAIT')
     and due_at > 0
-    and state = 'RETRY_WAIT'
+    and number > 0
     and updated_at > :now
+    order by updated_at
     limit :limit
 )
 
@@ -204,13 +205,12 @@ and state <> 'RUNNING'
 and revision = :revision
 
 -- name: note_blocked
--- Says why a blocked job stays blocked; its state does not move.
--- :seq, :reason, :diagnostic, :now
+-- Says why a blocked job stays blocked; its state does not move, and the time of its last move stays.
+-- :seq, :reason, :diagnostic
 update job
 set
     reason = :reason,
     diagnostic = :diagnostic,
-    updated_at = :now,
     revision = revision + 1
 where seq = :seq
 and state = 'BLOCKED'
