@@ -231,6 +231,6 @@ def test_every_column_is_kept(room: Any) -> None:
     room.ledger.submit(wanted, now=room.now, actor="a")
     job = room.job(wanted.id)
     for field in wanted.__struct_fields__:
-        if field != "dependencies":
+        if field not in ("dependencies", "durability"):  # the one has rows of its own, the other none
             assert getattr(job, field) == getattr(wanted, field)
     assert (job.submitted_at, job.updated_at, job.revision) == (room.now, room.now, 1)

@@ -27,6 +27,16 @@ class Outcome(StrEnum):
     DOUBTED = "doubted"
 
 
+class Durability(StrEnum):
+    """What a receipt promises of a job: all see it, and it survives kill -9; a durable one survives a power cut too.
+
+    A relaxed one may be lost at a power cut until the next durable commit to the same ledger.
+    """
+
+    DURABLE = "durable"
+    RELAXED = "relaxed"
+
+
 class OnDependency(StrEnum):
     """What a job does when a dependency ends badly."""
 
@@ -166,19 +176,17 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     publications: str = "{}"
     requested_at: int = 0
     active_limit_ms: int | None = None
+    durability: Durability = Durability.DURABLE
     max_interruptions: int | None = None
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """What `submit` answers: the job, its state, whether it was there already, and what is on disk.
-
-    `durability` is `durable`: the job is fsynced and survives kill -9 and power loss.
-    """
+    """What `submit` answers: the job, its state, whether it was there already, and what is on disk for certain."""
 
     job_id: str
     state: JobState
     reused: bool
-    durability: str = "durable"
+    durability: Durability = Durability.DURABLE
 
 
 class Queue(msgspec.Struct, frozen=True):

@@ -66,15 +66,18 @@ class Engine:
     def submit(self, kind: Kind | str, input: object, *, patience_s: float = 0.0, **wishes: Any) -> Receipt:
         """Store a job durably and wake an idle worker; the same key and content again gives the same job.
 
-        Args: patience_s: how long to wait for room in a full queue. wishes: see `Wishes`.
+        Args: patience_s: how long to wait for room in a full queue. wishes: see `Wishes`, such as durability="relaxed".
         Raises: UnknownKind, InvalidInput, TooLarge, QueueFull, DuplicateJob, JobNotFound, DependencyCycle; the call
         then changed nothing.
-        Guarantees: the job survives kill -9 and power loss once this returned.
+        Guarantees: the job survives kill -9 and power loss once this returned; a relaxed one, as its receipt says, may
+        be lost with the power until the next durable commit.
         """
         return self._enter([self.request(kind, input, **wishes)], patience_s)[0]
 
     def submit_many(self, batch: Sequence[Submission], *, patience_s: float = 0.0) -> list[Receipt]:
         """Store what `request` made, all or none, in one transaction; members may wait for each other by id.
+
+        One member that asks for durability makes all of them durable.
 
         Raises: as `submit`, naming the member; a circle of dependencies by its path.
         """

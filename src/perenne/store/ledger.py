@@ -18,7 +18,7 @@ from perenne.core import events, limits
 from perenne.core.decide import Ask, Change, decide
 from perenne.core.dependencies import ordered
 from perenne.core.identity import is_uuid
-from perenne.core.job import Job, Receipt, Submission, Token
+from perenne.core.job import Durability, Job, Receipt, Submission, Token
 from perenne.crashpoints import crash_point
 from perenne.errors import EngineError, InvalidInput, StaleToken
 from perenne.store import claims, dependants, intake, moves, proof, rows, writes
@@ -54,7 +54,7 @@ class Ledger:
         self._driver = driver
 
     def submit(self, wanted: Submission, *, now: int, actor: str) -> Receipt:
-        """Store a job durably, or find the one this request already made.
+        """Store a job, as durably as it asks for, or find the one this request already made.
 
         Raises:
             QueueFull, DuplicateJob, JobNotFound (a dependency), DependencyCycle, InvalidInput, TooLarge.
@@ -62,7 +62,12 @@ class Ledger:
         """
         intake.check(wanted)
         self._refuse_growth()
-        return self._write("submit", lambda tx: intake.find_or_insert(tx, wanted, now, actor), proof.stored)
+        return self._write(
+            "submit",
+            lambda tx: intake.find_or_insert(tx, wanted, now, actor),
+            proof.stored,
+            durable=wanted.durability is Durability.DURABLE,
+        )
 
     def submit_many(self, batch: Sequence[Submission], *, now: int, actor: str) -> list[Receipt]:
         """Store a batch in one transaction, all or none; its members may wait for each other, in any order.
@@ -76,6 +81,7 @@ class Ledger:
             "submit",
             lambda tx: intake.enter_all(tx, order, now, actor),
             lambda tx, receipts: proof.stored(tx, *receipts.values()),
+            durable=intake.durability(order) is Durability.DURABLE,
         )
         return [answers[wanted.id] for wanted in batch]
 
@@ -216,6 +222,8 @@ class Ledger:
         protocol: str,
         work: Callable[[Transaction], T],
         recheck: Callable[[Transaction, T], bool] | None = None,
+        *,
+        durable: bool = True,
     ) -> T:
         """One transaction between two crash points."""
 
@@ -224,7 +232,7 @@ class Ledger:
             crash_point(f"{protocol}.written")
             return answer
 
-        answer = self._driver.write(pointed, recheck=recheck)
+        answer = self._driver.write(pointed, recheck=recheck, durable=durable)
         crash_point(f"{protocol}.committed")
         return answer
 
