@@ -14,7 +14,7 @@ from perenne.core import events
 from perenne.core.job import Job
 from perenne.core.kind import Kind
 from perenne.crashpoints import crash_point
-from perenne.errors import AlreadyFinished, DiskLow, EngineError, NotAllowed, StaleToken, StoreBusy
+from perenne.errors import AlreadyFinished, DiskLow, NotAllowed, StaleToken, StoreBusy
 from perenne.runtime.completion import Recorded
 from perenne.runtime.drain import GRACE_S, Drain, die, signals
 from perenne.runtime.ends import Ends
@@ -24,6 +24,7 @@ from perenne.runtime.luck import Luck
 from perenne.runtime.recovery import Recovery
 from perenne.runtime.saying import said
 from perenne.runtime.slots import Running, Slots
+from perenne.runtime.standstill import Standstill
 from perenne.runtime.teller import Teller
 from perenne.runtime.wake import Bell
 from perenne.runtime.watch import Watch
@@ -75,9 +76,7 @@ class Worker:
         self._unrecorded: list[Running] = []
         self._watches: dict[str, Watch] = {}
         self._fault: BaseException | None = None
-        self._waits_for: str | None = None
-        self._unsaid: str | None = None
-        self._no_room = False
+        self._standstill = Standstill(log)
         self._due_at: int | None = None
         self.report = Report()
         self.failed = False
@@ -164,11 +163,12 @@ class Worker:
                 owner=self._owner.id,
                 now=self._clock.now(),
                 actor=self._actor,
+                company=self._slots.company,
             )
         except (StoreBusy, DiskLow) as error:
             self._ends.close(ticket)
             self._unrecorded = ended
-            self._say_waiting(str(error))
+            self._standstill.say(str(error))
             if self._drain.hard:
                 raise  # what ended is not recorded: whoever recovers looks at what is published
             return False
@@ -176,7 +176,7 @@ class Worker:
             self._ends.close(ticket)
             raise
         self._unrecorded, self._due_at = [], turn.due_at
-        self._note_room(self._ledger.refusal("claim") if wanted and not turn.claims else None)
+        self._standstill.note(self._ledger.refusal("claim") if wanted and not turn.claims else None)
         self._tell(ticket, ended, turn.ended)
         self._start(turn.claims)
         return True
@@ -205,23 +205,8 @@ class Worker:
     def _start(self, claims: list[Claim]) -> None:
         for claim in claims:
             self._slots.put(claim)
-
-    def _note_room(self, refusal: EngineError | None) -> None:
-        """Nothing is claimed while the disk has no room; when there is some again, nobody rings."""
-        self._no_room = refusal is not None
-        if refusal is None:
-            if self._unsaid is not None:
-                # The disk that was full had no room for the line either; it is said once, now.
-                self._log.write("warning", "store_waits", error=self._unsaid, over=True)
-            self._waits_for = self._unsaid = None
-        else:
-            self._say_waiting(str(refusal))
-
-    def _say_waiting(self, why: str) -> None:
-        """Once a spell: a full disk is a state, not a storm of messages."""
-        if self._waits_for is None and not self._log.write("warning", "store_waits", error=why):
-            self._unsaid = why
-        self._waits_for = why
+        if any(claim.job.runs_alone for claim in claims):
+            self._ring()  # others held back for this job; what waits behind it is theirs
 
     def _meet_others(self) -> None:
         """Settle what dead owners left, and wait for the end of those that live."""
@@ -264,10 +249,10 @@ class Worker:
         held = list(self._slots.held.values())
         lefts = [one.left_s(now) for one in held if not one.wishes.asked("limit")]
         waits = [LONGEST_SLEEP_S, *(left_s for left_s in lefts if left_s is not None)]
-        waits += [PATIENCE_S] if store_waits or self._no_room else []
+        waits += [PATIENCE_S] if store_waits or self._standstill.no_room else []
         step_s = self._drain.next_step_s()
         waits += [] if step_s is None else [step_s]
-        if self._due_at is not None and not self._no_room and not self._drain.begun and self._slots.room > 0:
+        if self._due_at is not None and not self._standstill.no_room and not self._drain.begun and self._slots.room > 0:
             waits.append((self._due_at - self._clock.now()) / 1e6)
         return max(min(waits), 0.0)
 

@@ -10,7 +10,7 @@ windows (`reader`), clocks, handlers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -20,15 +20,13 @@ from perenne.core.dependencies import ordered
 from perenne.core.identity import is_uuid
 from perenne.core.job import Durability, Job, Receipt, Submission, Token
 from perenne.crashpoints import crash_point
-from perenne.errors import EngineError, InvalidInput, StaleToken
-from perenne.store import claims, dependants, intake, moves, proof, rows, writes
+from perenne.errors import EngineError, StaleToken
+from perenne.store import claims, controls, dependants, intake, moves, proof, rows, writes
 from perenne.store.claims import Claim as Claim
 from perenne.store.claims import Lane as Lane
 from perenne.store.driver import Driver, Growth, Transaction
 
 T = TypeVar("T")
-
-Verb = Literal["pause", "resume", "stop"]
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -101,7 +99,9 @@ class Ledger:
         """
         if self._driver.refusal("claim") is not None:
             return None
-        given = self._write("claim", lambda tx: claims.claim(tx, lanes, owner, [attempt], now), proof.claimed)
+        given = self._write(
+            "claim", lambda tx: claims.claim(tx, lanes, owner, [attempt], now, company=False), proof.claimed
+        )
         return given[0] if given else None
 
     def end(self, token: Token, ended: events.Ended, *, now: int, luck: float, actor: str) -> list[Job]:
@@ -124,9 +124,12 @@ class Ledger:
         owner: str,
         now: int,
         actor: str,
+        company: bool = False,
     ) -> Turn:
         """Record every attempt that ended and claim as many jobs as there are new attempt ids, in one transaction.
 
+        Args: company: whether attempts that have not ended run in the owner's process; then no job is given that must
+            run alone, nor any that waits behind one.
         Guarantees: a stale ending is answered as such and never harms the others. Nothing is claimed while
             `refusal("claim")` says why.
         """
@@ -137,7 +140,7 @@ class Ledger:
             ended = [_end_or_stale(tx, ending, now, actor) for ending in endings]
             if endings:
                 crash_point("acknowledge.written")
-            claimed = claims.claim(tx, lanes, owner, attempts, now) if attempts else []
+            claimed = claims.claim(tx, lanes, owner, attempts, now, company=company) if attempts else []
             if attempts:
                 crash_point("claim.written")
             return Turn(ended, claimed, claims.next_due(tx))
@@ -167,14 +170,14 @@ class Ledger:
         """
         return self._write("control", lambda tx: _tell(tx, job_id, event, now, actor))
 
-    def control(self, verb: Verb, queue: str | None, *, now: int, actor: str) -> None:
+    def control(self, verb: controls.Verb, queue: str | None, *, now: int, actor: str) -> None:
         """Pause, resume or stop a queue, or the whole workspace (None); `resume` clears both pause and stop.
 
         Raises: InvalidInput: no such queue.
         """
         if queue is not None:
             limits.check_text("queue", queue, limits.NAME_BYTES)
-        self._write("control", lambda tx: _control(tx, verb, queue, now, actor))
+        self._write("control", lambda tx: controls.steer(tx, verb, queue, now, actor))
 
     def add_queue(self, name: str, capacity: int) -> None:
         """A queue with its bound, unless it is there already.
@@ -282,19 +285,3 @@ def _ask(tx: Transaction, job: Job, verb: str, ask: Ask, now: int, actor: str) -
     assert touched == 1, "the row changed inside our own transaction"
     writes.log(tx, job, f"ask_{verb}", job.state, ask.reason, actor=actor, now=now)
     return writes.read(tx, job.seq)
-
-
-def _control(tx: Transaction, verb: Verb, queue: str | None, now: int, actor: str) -> None:
-    row = tx.one("read_store") if queue is None else tx.one("read_queue", name=queue)
-    if row is None:
-        known = ", ".join(line[0] for line in tx.all("list_queues")) or "none"
-        raise InvalidInput(f"queue: {queue!r} does not exist here; known: {known}", field="queue", value=queue)
-    *_, was_paused, was_stopped = row
-    paused = verb == "pause" or (verb == "stop" and bool(was_paused))
-    stopped = verb == "stop" or (verb == "pause" and bool(was_stopped))
-    if queue is None:
-        tx.run("set_store_controls", paused=paused, stopped=stopped)
-    else:
-        tx.run("set_queue_controls", name=queue, paused=paused, stopped=stopped)
-    subject = "workspace" if queue is None else f"queue:{queue}"
-    writes.write_line(tx, None, subject, verb, None, None, f"{verb}_requested", actor, now, None)
