@@ -15,7 +15,7 @@ import msgspec
 from perenne.core import events
 from perenne.core.job import Job
 from perenne.crashpoints import crash_point
-from perenne.errors import DiskLow, StaleToken, StoreBusy, TransactionTooLong
+from perenne.errors import DiskLow, InvalidInput, StaleToken, StoreBusy, TransactionTooLong
 from perenne.runtime import call
 from perenne.runtime.ends import Ends
 from perenne.runtime.executor import Executor
@@ -26,6 +26,7 @@ from perenne.store import apptables, together
 from perenne.store.driver import Driver
 from perenne.store.ledger import Claim, Ending
 
+Also = Callable[[together.OwnTables], object]
 PATIENCE_S = 0.5  # before a busy store or a full disk is tried again
 
 
@@ -55,33 +56,38 @@ class Completion:
         ended = self.executor.perform(claim, wishes)
         if not isinstance(ended.answer, events.ReturnedAlso):
             return ended
-        ticket = self.ends.open()
-        try:
-            jobs = self._record(claim, wishes, ended, ended.answer.also)
-        except (_AlsoFailed, TransactionTooLong) as error:
-            self.ends.close(ticket)
-            return self._failed(claim, ended, error.__cause__ or error)
-        except BaseException:
-            self.ends.close(ticket)
-            raise
-        return Recorded(**msgspec.structs.asdict(ended), jobs=jobs, ticket=ticket)
-
-    def _record(
-        self, claim: Claim, wishes: Wishes, ended: events.Ended, also: Callable[[together.OwnTables], object]
-    ) -> list[Job] | StaleToken:
-        """Raises: StoreBusy, DiskLow: the worker must end now; whoever recovers finds the attempt interrupted."""
+        log = JobLog(self.executor.workspace, claim.job.id, claim.token.number, self.executor.clock)
         crash_point("acknowledge.begun")
+        try:
+            return self._record(claim, wishes, ended, ended.answer.also)
+        except (_AlsoFailed, TransactionTooLong) as error:
+            kind = self.executor.app.kind(claim.job.kind, claim.job.version)
+            return msgspec.structs.replace(ended, answer=call.failure(kind, error.__cause__ or error, log))
+
+    def _record(self, claim: Claim, wishes: Wishes, ended: events.Ended, also: Also) -> Recorded:
+        """Raises: StoreBusy, DiskLow: the worker must end now; whoever recovers finds the attempt interrupted."""
         while True:
             try:
-                return self._complete(claim, ended, also)
-            except StaleToken as late:
-                return late
+                return self._try(claim, ended, also)
             except (StoreBusy, DiskLow):
                 if wishes.asked("suspend") and wishes.stop.asked:
                     raise
-                threading.Event().wait(PATIENCE_S)
+            threading.Event().wait(PATIENCE_S)
 
-    def _complete(self, claim: Claim, ended: events.Ended, also: Callable[[together.OwnTables], object]) -> list[Job]:
+    def _try(self, claim: Claim, ended: events.Ended, also: Also) -> Recorded:
+        tickets: list[int] = []
+        fields = {name: getattr(ended, name) for name in ended.__struct_fields__}
+        try:
+            jobs = self._complete(claim, ended, also, lambda: tickets.append(self.ends.open()))
+            return Recorded(**fields, jobs=jobs, ticket=tickets[0])
+        except StaleToken as late:
+            return Recorded(**fields, jobs=late, ticket=self.ends.open())
+        except BaseException:
+            for ticket in tickets:
+                self.ends.close(ticket)
+            raise
+
+    def _complete(self, claim: Claim, ended: events.Ended, also: Also, about_to: Callable[[], None]) -> list[Job]:
         def guarded(tables: together.OwnTables) -> None:
             try:
                 also(tables)
@@ -92,13 +98,8 @@ class Completion:
 
         try:
             prefix = apptables.prefix_of(self.executor.app.name)
-        except Exception as error:
+        except InvalidInput as error:
             raise _AlsoFailed from error
         ending = Ending(claim.token, ended, self.luck.fraction())
         now = self.executor.clock.now()
-        return together.complete(self.driver, ending, guarded, prefix, now=now, actor=self.actor)
-
-    def _failed(self, claim: Claim, ended: events.Ended, error: BaseException) -> events.Ended:
-        kind = self.executor.app.kind(claim.job.kind, claim.job.version)
-        log = JobLog(self.executor.workspace, claim.job.id, claim.token.number, self.executor.clock)
-        return msgspec.structs.replace(ended, answer=call.failure(kind, error, log))
+        return together.complete(self.driver, ending, guarded, prefix, about_to=about_to, now=now, actor=self.actor)

@@ -82,11 +82,13 @@ def complete(
     also: Callable[[OwnTables], object],
     prefix: str,
     *,
+    about_to: Callable[[], object],
     now: int,
     actor: str,
 ) -> list[Job]:
     """Record the end of an attempt and run `also` in the same transaction, if the job is completed by it.
 
+    Args: about_to: called when nothing is left to do but the commit.
     Returns: as `Ledger.end`.
     Raises: StaleToken: `also` was not called. TransactionTooLong, StoreBusy, StoreFailed, DiskLow, and whatever `also`
     raises: nothing was written. OutcomeUnknown.
@@ -98,6 +100,7 @@ def complete(
         jobs = block.run(end)
         if jobs[0].state is JobState.COMPLETED:
             also(OwnTables(block, prefix))
+        about_to()
         crash_point("acknowledge.written")
         block.commit(recheck=lambda tx: proof.ended(tx, ending.token))
     finally:
