@@ -17,6 +17,8 @@ from perenne.core.publication import Publication, Published
 from perenne.core.retry import Backoff
 from perenne.errors import InvalidInput
 
+CONFINEMENTS = ("none", "offline", "stage")  # of outside programs; each gives all that the ones before it give
+
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -33,6 +35,7 @@ class Kind:
         adopt: completes the publication from verified leftovers of a dead attempt; true when it did.
         discard: removes what a dead or failed attempt left between file and row; safe to call twice.
         missing: a sentence when something the handler needs is not here (a tool), else None.
+        confinement: the level that its tools require, of CONFINEMENTS; where it is not offered the job waits, BLOCKED.
         retry_on, give_up_on: exception types; the more specific list, `give_up_on`, is asked first.
         active_limit_s: active seconds the job may use over its attempts; then it ends BLOCKED.
     """
@@ -47,6 +50,7 @@ class Kind:
     adopt: Callable[[Publication], bool] | None = None
     discard: Callable[[Publication], Any] | None = None
     missing: Callable[[], str | None] | None = None
+    confinement: str = "none"
     max_attempts: int = 3
     backoff: Backoff = field(default_factory=Backoff)
     retry_on: tuple[type[Exception], ...] = (Exception,)
@@ -57,6 +61,12 @@ class Kind:
         limits.check_text("kind", self.name, limits.NAME_BYTES)
         if self.version < 1:
             raise InvalidInput(f"kind {self}: version {self.version}; give a version from 1", field="version")
+        if self.confinement not in CONFINEMENTS:
+            raise InvalidInput(
+                f"kind {self}: confinement {self.confinement!r}; give one of {', '.join(CONFINEMENTS)}",
+                field="confinement",
+                value=self.confinement,
+            )
         check_attempts(self.max_attempts)
         if self.active_limit_s is not None and not 0 < self.active_limit_s <= limits.WAIT_MOST_S:
             raise InvalidInput(

@@ -16,9 +16,9 @@ from perenne.core.kind import Kind
 from perenne.core.lossless import first_loss
 from perenne.core.publication import Publication, Published
 from perenne.crashpoints import crash_point
-from perenne.errors import Cancelled, InvalidInput, TooLarge, Unwound
+from perenne.errors import Cancelled, ConfinementMissing, InvalidInput, TooLarge, Unwound
 from perenne.files.workspace import Workspace
-from perenne.runtime import lookup
+from perenne.runtime import lacking, lookup
 from perenne.runtime.clock import Clock
 from perenne.runtime.context import Context
 from perenne.runtime.joblog import JobLog
@@ -62,11 +62,11 @@ class Executor:
         if published.state != "absent":
             return events.NotCalled(), published
         try:
-            sentence = kind.missing() if kind.missing else None
+            missing = lacking.of(kind)
         except Exception as error:
             return _failure(kind, error, log), published
-        if sentence:
-            return events.Missing(sentence), published
+        if missing is not None:
+            return missing, published
         context = self._context(claim, publication, wishes, log)
         answer = _call(kind, context, publication, wishes, log)
         context.remove_stage()
@@ -100,6 +100,8 @@ def _call(kind: Kind, context: Context, publication: Publication, wishes: Wishes
         # A handler may raise anything, and its tool may have been stopped under it; neither ends the worker.
         if wishes.stop.asked:
             return events.Stopped(wishes.first or "suspend")
+        if isinstance(error, ConfinementMissing):
+            return lacking.confinement(error)
         return _failure(kind, error, log)
 
 
