@@ -1,7 +1,7 @@
 """Confinement of outside programs: what is asked for, what this machine offers, and which of it is in force.
 
 What lives here: values and the decision. The tool host carries it out with `landlock.py` and `seccomp.py`
-(`toolbirth.py`). What each level gives, and what not: docs/decisions/0020-confinement.md.
+(`toolbirth.py`). What each level gives, and what not: docs/decisions/0024-confinement.md.
 """
 
 from __future__ import annotations

@@ -559,3 +559,15 @@ def test_confinement_that_is_not_offered_is_told(place: Any, app: App, monkeypat
     strict = replace(app, kinds=[*app.kinds, Kind("trial.strict", 1, print, None, confinement="stage")])
     found = one(look(place, strict), "confinement")
     assert (found.verdict, "trial.strict@1 require more" in found.sentence) == ("bad", True)
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "isolation", "verdicts"),
+    [(None, "thread", []), (60.0, "process", ["ok"]), (60.0, "thread", ["warn"])],
+)
+def test_a_hard_limit_in_a_thread_is_named(place: Any, limit_s: float, isolation: Any, verdicts: list[str]) -> None:
+    """E-F5: kinds with a hard limit that do not use a child are listed."""
+    kind = Kind("slow", 1, print, Any, wall_limit_s=limit_s, isolation=isolation)
+    found = named(look(place, App(place.workspace.app, [kind])), "wall limits")
+    assert [finding.verdict for finding in found] == verdicts
+    assert all("slow@1" in finding.sentence for finding in found if finding.verdict == "warn")
