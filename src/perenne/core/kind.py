@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from perenne.core import limits, lossless
+from perenne.core import limits, lossless, takes
 from perenne.core.publication import Publication, Published
 from perenne.core.retry import Backoff
 from perenne.errors import InvalidInput
@@ -54,16 +54,10 @@ class Kind:
     active_limit_s: float | None = None
 
     def __post_init__(self) -> None:
-        limits.check_text("kind", self.name, limits.NAME_BYTES)
-        if self.version < 1:
-            raise InvalidInput(f"kind {self}: version {self.version}; give a version from 1", field="version")
+        takes.check("kind: ", name=self.name)
+        # The input type is read at the first submit: it may name a class that is defined below the kind.
+        takes.check(f"kind {self}: ", **{name: value for name, value in vars(self).items() if name != "input_type"})
         check_attempts(self.max_attempts)
-        if self.active_limit_s is not None and not 0 < self.active_limit_s <= limits.WAIT_MOST_S:
-            raise InvalidInput(
-                f"kind {self}: active_limit_s {self.active_limit_s} must be above 0 and at most "
-                f"{limits.WAIT_MOST_S:.0f}, or None for no limit",
-                field="active_limit_s",
-            )
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"
