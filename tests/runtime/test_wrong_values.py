@@ -32,6 +32,7 @@ WISHES: dict[str, list[Any]] = {
     "ids": [5, "ids", [], {"letter": 5}, {5: 5}],
     "requested_at": [NAN, "now", -1, 1.5, True, 10**30],
     "patience_s": [NAN, -1, "2", None, INF, True, [], 1e300],
+    "durability": [None, "DURABLE", 5, ["durable"]],
     "no_such_wish": [1],
 }
 VERBS: dict[str, list[Callable[[Engine, str], Any]]] = {
@@ -90,6 +91,10 @@ KINDS: dict[str, list[Any]] = {
     "retry_on": [OSError, [OSError], (int,), ("OSError",), None],
     "give_up_on": [OSError, (5,), (KeyboardInterrupt,)],
     "active_limit_s": ["5", NAN, True, []],
+    "wall_limit_s": ["5", NAN, 0, True],
+    "interruptions": ["3", 1.5, True, 0],
+    "isolation": [None, "container", ["thread"]],
+    "memory_limit_bytes": ["1 GiB", 2.0**30, 1 << 20],
 }
 APPS: dict[str, list[Any]] = {
     "kinds": [None, 5, WORK, "kinds"],

@@ -15,6 +15,7 @@ import msgspec
 from perenne.core import limits, lossless, takes
 from perenne.core.publication import Publication, Published
 from perenne.core.retry import Backoff
+from perenne.core.takes import Isolation
 from perenne.errors import InvalidInput
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
@@ -35,6 +36,10 @@ class Kind:
         missing: a sentence when something the handler needs is not here (a tool), else None.
         retry_on, give_up_on: exception types; the more specific list, `give_up_on`, is asked first.
         active_limit_s: active seconds the job may use over its attempts; then it ends BLOCKED.
+        interruptions: how often its worker may die under the job, the last time included; None: each spends an attempt.
+        isolation: where the handler runs: in a thread of the worker, or in a process of its own, a child.
+        wall_limit_s: seconds an attempt may take; then it failed. A child is ended, a thread cannot be.
+        memory_limit_bytes: address space of the child; what allocates more gets a MemoryError.
     """
 
     name: str
@@ -52,12 +57,21 @@ class Kind:
     retry_on: tuple[type[Exception], ...] = (Exception,)
     give_up_on: tuple[type[Exception], ...] = ()
     active_limit_s: float | None = None
+    interruptions: int | None = None
+    isolation: Isolation = "thread"
+    wall_limit_s: float | None = None
+    memory_limit_bytes: int | None = None
 
     def __post_init__(self) -> None:
         takes.check("kind: ", name=self.name)
         # The input type is read at the first submit: it may name a class that is defined below the kind.
         takes.check(f"kind {self}: ", **{name: value for name, value in vars(self).items() if name != "input_type"})
         check_attempts(self.max_attempts)
+        if self.memory_limit_bytes is not None and self.isolation != "process":
+            raise InvalidInput(
+                f"kind {self}: memory_limit_bytes bounds a process; give isolation='process' too, or leave it out",
+                field="memory_limit_bytes",
+            )
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"
@@ -129,16 +143,16 @@ class Kind:
         )
 
 
-def check_attempts(value: int) -> int:
-    """The value, when it is a legal number of attempts.
+def check_attempts(value: int, field: str = "max_attempts") -> int:
+    """The value, when it is a legal number of attempts or of interruptions.
 
     Raises: InvalidInput.
     """
     if value not in limits.ATTEMPTS:
         low, high = limits.ATTEMPTS[0], limits.ATTEMPTS[-1]
         raise InvalidInput(
-            f"max_attempts: {value}, the limit is {low} to {high}; give a number in it",
-            field="max_attempts",
+            f"{field}: {value}, the limit is {low} to {high}; give a number in it",
+            field=field,
             value=value,
         )
     return value

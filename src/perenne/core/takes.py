@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from perenne.core import limits
 from perenne.core.job import Submission
 from perenne.core.states import JobState
 from perenne.errors import InvalidInput
 
+Isolation = Literal["thread", "process"]
+
+# Below it no interpreter starts; above it no machine has so much.
+MEMORY_LIMIT_BYTES = range(128 << 20, 1 << 48)
 SLOTS_MOST = 1024
 ROWS_MOST = (1 << 63) - 1
 VERSION_MOST = 1_000_000_000
@@ -126,6 +130,7 @@ _WANTED: dict[str, Wanted] = {
     "not_before": _one(datetime | None, "a datetime with its time zone, or leave it out"),
     "depends_on": _some(_is_text, "a list of ids of jobs"),
     "on_dependency": _one(str, "block or fail"),
+    "durability": _one(str, "durable or relaxed"),
     "max_attempts": _or_none(_whole(limits.ATTEMPTS[0], limits.ATTEMPTS[-1]), _LEFT_OUT),
     "ids": _one(Mapping | None, "an id for each name of a publication, or leave it out"),
     "requested_at": _or_none(_whole(0, limits.DUE_MOST_US), _LEFT_OUT),
@@ -167,6 +172,10 @@ _WANTED: dict[str, Wanted] = {
     "retry_on": _ERRORS,
     "give_up_on": _ERRORS,
     "active_limit_s": _or_none(_seconds(0.001), ", or None for no limit"),
+    "wall_limit_s": _or_none(_seconds(0.001), ", or None for no limit"),
+    "interruptions": _or_none(_whole(limits.ATTEMPTS[0], limits.ATTEMPTS[-1]), ", or None: each spends an attempt"),
+    "isolation": Wanted(lambda value: value in get_args(Isolation), f"; give one of {', '.join(get_args(Isolation))}"),
+    "memory_limit_bytes": _or_none(_whole(MEMORY_LIMIT_BYTES[0], MEMORY_LIMIT_BYTES[-1]), ", or None for no limit"),
     "base_s": _seconds(),
     "cap_s": _seconds(),
 }

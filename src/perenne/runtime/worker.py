@@ -69,6 +69,7 @@ class Worker:
         self._bell: Bell | None = None
         self._slots = Slots(executor.perform, slots, self._clock)
         self._drain = Drain(self._clock)
+        executor.watchdog.drain = self.stop
         self._unrecorded: list[Running] = []
         self._watches: dict[str, Watch] = {}
         self._fault: BaseException | None = None
@@ -102,6 +103,7 @@ class Worker:
             finally:
                 if not self._slots.close(GRACE_S):
                     die()  # its locks must not be free while a handler goes on
+                self._executor.watchdog.close()
                 self._teller.close(GRACE_S)
                 for watch in self._watches.values():
                     watch.close()
@@ -160,6 +162,7 @@ class Worker:
                 owner=self._owner.id,
                 now=self._clock.now(),
                 actor=self._actor,
+                company=self._slots.company,
             )
         except (StoreBusy, DiskLow) as error:
             self._ends.close(ticket)
@@ -194,6 +197,8 @@ class Worker:
     def _start(self, claims: list[Claim]) -> None:
         for claim in claims:
             self._slots.put(claim)
+        if any(claim.job.runs_alone for claim in claims):
+            self._ring()  # others held back for this job; what waits behind it is theirs
 
     def _note_room(self, refusal: EngineError | None) -> None:
         """Nothing is claimed while the disk has no room; when there is some again, nobody rings."""
