@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from perenne import Context, JobState, Kind, tools
-from perenne.core.kind import CONFINEMENTS
+from perenne.core import takes
 from perenne.errors import InvalidInput
 from perenne.runtime import confine
 from perenne.runtime.toolorder import Level
@@ -29,12 +29,12 @@ LIMITS = tools.Limits(
 
 def test_levels_of_kinds_and_tools_are_the_same() -> None:
     """A kind requires a level by the words that the tool runner knows, in the same order."""
-    assert get_args(Level) == confine.LEVELS == CONFINEMENTS
+    assert get_args(Level) == confine.LEVELS == get_args(takes.Confinement)
 
 
 def test_a_level_that_is_none_is_refused(make_kind: MakeKind) -> None:
     """A kind with an unknown level is refused by name."""
-    with pytest.raises(InvalidInput, match=r"confinement 'tight'; give one of none, offline, stage"):
+    with pytest.raises(InvalidInput, match=r"confinement: 'tight'; give one of none, offline, stage"):
         make_kind(print, confinement="tight")
 
 

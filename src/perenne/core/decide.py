@@ -116,9 +116,10 @@ def _waiting(verb: str, unmet: int, reason: str, due_at: int | None = None) -> C
 
 
 def _written(job: Job, reason: str) -> str:
-    if not reason.strip():
+    if not isinstance(reason, str) or not reason.strip():
+        shown = repr(reason) if reason else "empty"
         raise InvalidInput(
-            f"job {job.id}: reason: empty; write why, it stays in the history", field="reason", value=reason
+            f"job {job.id}: reason: {shown}; write why, it stays in the history", field="reason", value=reason
         )
     limits.check_size("reason", len(reason.encode("utf-8", "replace")), limits.DIAGNOSTIC_BYTES, "say it shorter")
     return limits.clip(reason)

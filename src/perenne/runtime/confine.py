@@ -17,7 +17,7 @@ from typing import get_args
 from perenne.errors import ConfinementMissing, InvalidInput
 from perenne.runtime.toolorder import Cage, Level
 
-LEVELS: tuple[Level, ...] = get_args(Level)  # as core.kind.CONFINEMENTS
+LEVELS: tuple[Level, ...] = get_args(Level)  # as core.takes.Confinement
 _SHEBANG_BYTES = 256
 
 
