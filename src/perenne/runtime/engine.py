@@ -20,7 +20,9 @@ from perenne.core.states import JobState
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput, NotAllowed, QueueFull
 from perenne.files.workspace import Workspace
-from perenne.runtime import request, wake
+from perenne.runtime import importable, request, wake
+from perenne.runtime.attendant import Attendants
+from perenne.runtime.children import Children
 from perenne.runtime.clock import Clock
 from perenne.runtime.ends import Ends
 from perenne.runtime.executor import Executor
@@ -219,7 +221,10 @@ class Engine:
                 f"slots: {slots}, the limit is 1 to 1024; give a number in it", field="slots", value=slots
             )
         owner = self._holding.owner
-        executor = Executor(self.workspace, self.app, self._ledger, self._clock, Watchdog(self._clock))
+        importable.check(self.app.kinds)
+        children = Children(self.workspace, slots)
+        attendants = Attendants(self.workspace, self._ledger, self._clock, children, owner.id)
+        executor = Executor(self.workspace, self.app, self._ledger, self._clock, Watchdog(self._clock), attendants)
         parts = (self.workspace, self.app, self._ledger, self._reader, self._owners, self._ends, self._clock)
         recovery = Recovery(*parts, f"worker:{owner.id}")
         self._worker = Worker(

@@ -15,6 +15,7 @@ from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput
 from perenne.files.workspace import Workspace
 from perenne.runtime import call, lookup
+from perenne.runtime.attendant import Attendants
 from perenne.runtime.clock import Clock
 from perenne.runtime.context import Context
 from perenne.runtime.joblog import JobLog
@@ -32,6 +33,7 @@ class Executor:
     ledger: Ledger
     clock: Clock
     watchdog: Watchdog
+    attendants: Attendants
 
     def perform(self, claim: Claim, wishes: Wishes) -> events.Ended:
         """Run the claimed attempt; all that is known at its end. Nothing is recorded yet."""
@@ -65,12 +67,14 @@ class Executor:
         if sentence:
             return events.Missing(sentence), published
         context = self._context(claim, publication, wishes, log)
-        answer = self._call(kind, context, wishes, log)
+        answer = self._call(kind, claim, context, wishes, log)
         context.remove_stage()
         crash_point("run.executed")
         return _look_after(kind, context, publication, answer)
 
-    def _call(self, kind: Kind, context: Context, wishes: Wishes, log: JobLog) -> events.Answer:
+    def _call(self, kind: Kind, claim: Claim, context: Context, wishes: Wishes, log: JobLog) -> events.Answer:
+        if kind.isolation == "process":
+            return self.attendants.attend(kind, claim, context, wishes, log)
         if kind.wall_limit_s is None:
             return call.handler(kind, context, wishes, log)
         with self.watchdog.over(wishes, kind.wall_limit_s):

@@ -16,6 +16,7 @@ from perenne.core import identity
 from perenne.core.job import OnDependency, Submission
 from perenne.core.kind import Kind
 from perenne.errors import InvalidInput
+from perenne.runtime import importable
 from perenne.runtime.luck import Luck
 
 
@@ -58,6 +59,7 @@ def make(app: App, kind: Kind | str, input: object, wishes: Wishes, *, now: int,
     Raises: UnknownKind, InvalidInput, TooLarge.
     """
     kind = app.kind(kind) if isinstance(kind, str) else app.kind(kind.name, kind.version)
+    importable.check([kind])
     id = wishes.job_id or identity.job_id(now, luck.bytes(10))
     return Submission(
         id=id,
