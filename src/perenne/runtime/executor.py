@@ -14,8 +14,9 @@ from perenne.core.publication import Publication, Published
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput
 from perenne.files.workspace import Workspace
-from perenne.runtime import call, lookup
+from perenne.runtime import call, importable, lookup
 from perenne.runtime.attendant import Attendants
+from perenne.runtime.children import Children
 from perenne.runtime.clock import Clock
 from perenne.runtime.context import Context
 from perenne.runtime.joblog import JobLog
@@ -34,6 +35,26 @@ class Executor:
     clock: Clock
     watchdog: Watchdog
     attendants: Attendants
+
+    @classmethod
+    def of(cls, workspace: Workspace, app: App, ledger: Ledger, clock: Clock, owner: str, slots: int) -> Executor:
+        """The executor of this worker, with nothing started yet.
+
+        Raises: InvalidInput: a kind runs in a child, which could not find it.
+        """
+        importable.check(app.kinds)
+        attendants = Attendants(workspace, ledger, clock, Children(workspace, slots), owner)
+        return cls(workspace, app, ledger, clock, Watchdog(clock), attendants)
+
+    def begin(self, *, stay: bool) -> None:
+        """A worker that stays has its children ready before there is work."""
+        if stay:
+            self.attendants.children.warm(self.app.kinds)
+
+    def close(self) -> None:
+        """No attempt runs any more; let go of what they were run with."""
+        self.watchdog.close()
+        self.attendants.children.close()
 
     def perform(self, claim: Claim, wishes: Wishes) -> events.Ended:
         """Run the claimed attempt; all that is known at its end. Nothing is recorded yet."""

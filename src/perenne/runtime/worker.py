@@ -91,8 +91,7 @@ class Worker:
             self._recovery.owners.join(self._owner, now=self._clock.now())
             self._ring()  # the others shall watch over us from now on
             self._teller = Teller(self._ends)
-            if stay:
-                self._executor.attendants.children.warm(self._executor.app.kinds)
+            self._executor.begin(stay=stay)
             self._slots.start()
             try:
                 self._meet_others()
@@ -105,8 +104,7 @@ class Worker:
             finally:
                 if not self._slots.close(GRACE_S):
                     die()  # its locks must not be free while a handler goes on
-                self._executor.watchdog.close()
-                self._executor.attendants.children.close()
+                self._executor.close()
                 self._teller.close(GRACE_S)
                 for watch in self._watches.values():
                     watch.close()
@@ -165,6 +163,7 @@ class Worker:
                 owner=self._owner.id,
                 now=self._clock.now(),
                 actor=self._actor,
+                company=self._slots.company,
             )
         except (StoreBusy, DiskLow) as error:
             self._ends.close(ticket)
@@ -199,6 +198,8 @@ class Worker:
     def _start(self, claims: list[Claim]) -> None:
         for claim in claims:
             self._slots.put(claim)
+        if any(claim.job.runs_alone for claim in claims):
+            self._ring()  # others held back for this job; what waits behind it is theirs
 
     def _note_room(self, refusal: EngineError | None) -> None:
         """Nothing is claimed while the disk has no room; when there is some again, nobody rings."""
