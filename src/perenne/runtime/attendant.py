@@ -36,7 +36,7 @@ from perenne.store.ledger import Claim, Ledger
 GRACE_S = 1.0
 ANSWERS: dict[str, type[events.Answer]] = {
     answer.__name__: answer
-    for answer in (events.Returned, events.Snoozed, events.GaveUp, events.Doubted, events.Stopped)
+    for answer in (events.Returned, events.Snoozed, events.GaveUp, events.Doubted, events.Stopped, events.Missing)
 }
 
 

@@ -15,7 +15,6 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -25,7 +24,7 @@ from perenne.core import events
 from perenne.core.kind import Kind
 from perenne.errors import Unwound
 from perenne.files.workspace import Workspace
-from perenne.runtime import call, clock, importable, lookup, memory, toolhost
+from perenne.runtime import call, clock, importable, kernelcalls, lookup, memory, toolhost
 from perenne.runtime.hearing import Hearing
 from perenne.runtime.importable import Reference
 from perenne.runtime.link import Link
@@ -138,9 +137,8 @@ def limit_memory(limit_bytes: int | None) -> None:
 
 def bind_life_to(worker: int) -> None:
     """Die when the thread that started this process dies, also if that has happened already."""
-    prctl: Callable[..., int] | None = toolhost.find_prctl()
-    if prctl is not None:
-        prctl(toolhost.PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    with contextlib.suppress(OSError):  # where there is no such call, the end of the connection ends it
+        kernelcalls.prctl(kernelcalls.PR_SET_PDEATHSIG, int(signal.SIGKILL))
     if os.getppid() != worker:
         leave()
 
