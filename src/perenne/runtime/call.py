@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -16,15 +16,9 @@ from perenne.core.kind import Kind
 from perenne.core.lossless import first_loss
 from perenne.errors import Cancelled, ConfinementMissing, InvalidInput, TooLarge, Unwound, WallLimitReached
 from perenne.runtime import lacking
-from perenne.runtime.context import Context
+from perenne.runtime.context import Context, Log
 from perenne.runtime.saying import said
 from perenne.runtime.wishes import Wishes
-
-
-class Log(Protocol):
-    """Where a line about the attempt goes."""
-
-    def write(self, level: str, message: str, **fields: Any) -> bool: ...
 
 
 def handler(kind: Kind, context: Context, wishes: Wishes, log: Log) -> events.Answer:

@@ -6,9 +6,9 @@ Every verb here is safe to call from the handler's own thread only.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from perenne.core import limits
 from perenne.core.answers import Completion
@@ -19,15 +19,32 @@ from perenne.errors import DiskLow, InvalidInput, StaleToken, StorageError, Unwo
 from perenne.files import atomic
 from perenne.files.workspace import Workspace
 from perenne.runtime.clock import Clock
-from perenne.runtime.joblog import JobLog
 from perenne.runtime.stop import Stop
 from perenne.runtime.wishes import Wishes
-from perenne.store.ledger import Ledger
-from perenne.store.together import OwnTables
 
 R = TypeVar("R")
 
 PROGRESS_EVERY_S = 0.1
+
+
+class Log(Protocol):
+    """Where a line about the attempt goes."""
+
+    def write(self, level: str, message: str, **fields: Any) -> bool: ...
+
+
+class Right(Protocol):
+    """What a context asks of the ledger, under the token of its attempt."""
+
+    def check(self, token: Token) -> tuple[bool, bool]: ...
+
+    def progress(self, token: Token, done: int, total: int | None, message: str | None, *, now: int) -> None: ...
+
+
+class Tables(Protocol):
+    """The app's own tables, inside the transaction that completes the job."""
+
+    def execute(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = (), /) -> list[tuple[Any, ...]]: ...
 
 
 class Context:
@@ -40,9 +57,9 @@ class Context:
         token: Token,
         publication: Publication,
         wishes: Wishes,
-        ledger: Ledger,
+        ledger: Right,
         clock: Clock,
-        log: JobLog,
+        log: Log,
         workspace: Workspace,
         deadline: float | None,
     ) -> None:
@@ -147,7 +164,7 @@ class Context:
         self.published = True
         return answer
 
-    def complete(self, result: object = None, *, also: Callable[[OwnTables], object] | None = None) -> Completion:
+    def complete(self, result: object = None, *, also: Callable[[Tables], object] | None = None) -> Completion:
         """The answer that completes the job with this result: `return context.complete(…)`.
 
         Args: also: is called with the app's own tables in the transaction that completes the job, for 50 ms at most;

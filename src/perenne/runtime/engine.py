@@ -29,7 +29,6 @@ from perenne.runtime.owner import Holding
 from perenne.runtime.patience import patiently
 from perenne.runtime.recovery import Recovery
 from perenne.runtime.transaction import Transaction
-from perenne.runtime.watchdog import Watchdog
 from perenne.runtime.worker import Report, Worker
 from perenne.store.driver import Driver
 from perenne.store.ledger import Ledger
@@ -210,7 +209,7 @@ class Engine:
     def worker(self, *, slots: int = 1) -> Worker:
         """The worker of this process.
 
-        Raises: NotAllowed: the workspace was not opened for work. InvalidInput: slots.
+        Raises: NotAllowed: the workspace was not opened for work. InvalidInput: slots, or a kind no child could find.
         """
         if self._holding is None:
             raise NotAllowed("worker: this workspace was opened without the worker's lock; open it with access='work'")
@@ -221,7 +220,7 @@ class Engine:
             )
         takes.check(slots=slots)
         owner = self._holding.owner
-        executor = Executor(self.workspace, self.app, self._ledger, self._clock, Watchdog(self._clock))
+        executor = Executor.of(self.workspace, self.app, self._ledger, self._clock, owner.id, slots)
         parts = (self.workspace, self.app, self._ledger, self._reader, self._owners, self._ends, self._clock)
         recovery = Recovery(*parts, f"worker:{owner.id}")
         perform = Completion(executor, self._driver, self._ends, self._luck, f"worker:{owner.id}").perform
