@@ -199,8 +199,8 @@ def _answered(job: Job, answer: events.Answer, now: int, luck: float) -> Change:
             return _end("fail", JobState.FAILED, "gave_up", Outcome.FAILED, diagnostic=reason)
         case events.Doubted(finding):
             return _doubt(finding)
-        case events.Missing(sentence):
-            return _end("block", JobState.BLOCKED, "tool_missing", Outcome.BLOCKED, spends=False, diagnostic=sentence)
+        case events.Missing(sentence, reason):
+            return _end("block", JobState.BLOCKED, reason, Outcome.BLOCKED, spends=False, diagnostic=sentence)
         case events.Snoozed(seconds, reason):
             # In this order, what is no number at all becomes the least wait.
             wait_s = min(max(limits.SNOOZE_LEAST_S, seconds), limits.WAIT_MOST_S)

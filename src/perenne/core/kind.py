@@ -15,7 +15,7 @@ import msgspec
 from perenne.core import limits, lossless, takes
 from perenne.core.publication import Publication, Published
 from perenne.core.retry import Backoff
-from perenne.core.takes import Isolation
+from perenne.core.takes import Confinement, Isolation
 from perenne.errors import InvalidInput
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
@@ -34,6 +34,7 @@ class Kind:
         adopt: completes the publication from verified leftovers of a dead attempt; true when it did.
         discard: removes what a dead or failed attempt left between file and row; safe to call twice.
         missing: a sentence when something the handler needs is not here (a tool), else None.
+        confinement: the level that its tools require (`perenne.tools`); where it is not offered the job waits, BLOCKED.
         retry_on, give_up_on: exception types; the more specific list, `give_up_on`, is asked first.
         active_limit_s: active seconds the job may use over its attempts; then it ends BLOCKED.
         interruptions: how often its worker may die under the job, the last time included; None: each spends an attempt.
@@ -52,6 +53,7 @@ class Kind:
     adopt: Callable[[Publication], bool] | None = None
     discard: Callable[[Publication], Any] | None = None
     missing: Callable[[], str | None] | None = None
+    confinement: Confinement = "none"
     max_attempts: int = 3
     backoff: Backoff = field(default_factory=Backoff)
     retry_on: tuple[type[Exception], ...] = (Exception,)

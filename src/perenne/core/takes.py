@@ -15,6 +15,7 @@ from perenne.core.states import FINAL, JobState
 from perenne.errors import InvalidInput
 
 Isolation = Literal["thread", "process"]
+Confinement = Literal["none", "offline", "stage"]  # of outside programs; each gives all that the ones before it give
 
 # Below it no interpreter starts; above it no machine has so much.
 MEMORY_LIMIT_BYTES = range(128 << 20, 1 << 48)
@@ -181,6 +182,9 @@ _WANTED: dict[str, Wanted] = {
     "active_limit_s": _or_none(_seconds(0.001), ", or None for no limit"),
     "wall_limit_s": _or_none(_seconds(0.001), ", or None for no limit"),
     "interruptions": _or_none(_whole(limits.ATTEMPTS[0], limits.ATTEMPTS[-1]), ", or None: each spends an attempt"),
+    "confinement": Wanted(
+        lambda value: value in get_args(Confinement), f"; give one of {', '.join(get_args(Confinement))}"
+    ),
     "isolation": Wanted(lambda value: value in get_args(Isolation), f"; give one of {', '.join(get_args(Isolation))}"),
     "memory_limit_bytes": _or_none(_whole(MEMORY_LIMIT_BYTES[0], MEMORY_LIMIT_BYTES[-1]), ", or None for no limit"),
     "base_s": _seconds(),
