@@ -151,6 +151,19 @@ def test_others_wait_and_workers_are_woken_after_it(engine: Engine) -> None:
 
 
 @pytest.mark.usefixtures("patient")
+def test_a_job_that_fails_as_it_is_stored_is_told(engine: Engine) -> None:
+    """A job in the block whose dependency ended badly ends with it, and listeners hear of it after the commit."""
+    gone = pack.enqueue(1).job_id
+    engine.cancel(gone)
+    told: list[tuple[str, str]] = []
+    engine.on_end(lambda job: told.append((job.id, engine.job(job.id).state)))
+    with engine.transaction():
+        failed = pack.options(depends_on=[gone], on_dependency="fail").enqueue(2)
+        assert told == []
+    assert told == [(failed.job_id, "FAILED")]
+
+
+@pytest.mark.usefixtures("patient")
 def test_a_coroutine_enqueues_in_it(engine: Engine) -> None:
     """`aenqueue` inside belongs to the transaction, although another thread stores it."""
 

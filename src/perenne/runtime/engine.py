@@ -89,7 +89,8 @@ class Engine:
 
         Raises: InvalidInput: the app's name is one that its tables cannot begin with.
         """
-        return Transaction(self.app, self.request, self._driver, self._clock, self._actor, self._ring)
+        told = (self._ring, self._ends, self._reader.job)
+        return Transaction(self.app, self.request, self._driver, self._clock, self._actor, *told)
 
     def _enter(self, batch: Sequence[Submission], patience_s: float) -> list[Receipt]:
         if patience_s != 0.0:
@@ -100,6 +101,15 @@ class Engine:
         return receipts
 
     def _store(self, batch: Sequence[Submission]) -> list[Receipt]:
+        """As `_submit`; a job that fails as it is stored, since a dependency ended badly, is told like any other."""
+        if len(batch) == 1 and not batch[0].dependencies:
+            return self._submit(batch)
+        with self._ends.ending():
+            receipts = self._submit(batch)
+            self._ends.tell_failed(receipts, self._reader.job)
+        return receipts
+
+    def _submit(self, batch: Sequence[Submission]) -> list[Receipt]:
         now = self._clock.now()
         if len(batch) == 1:
             return [self._ledger.submit(batch[0], now=now, actor=self._actor)]

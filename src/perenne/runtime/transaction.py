@@ -12,11 +12,12 @@ from typing import Any
 
 from perenne import nearest
 from perenne.app import App
-from perenne.core.job import Receipt, Submission
+from perenne.core.job import Job, Receipt, Submission
 from perenne.core.kind import Kind
 from perenne.crashpoints import crash_point
 from perenne.errors import NotAllowed
 from perenne.runtime.clock import Clock
+from perenne.runtime.ends import Ends
 from perenne.store import apptables
 from perenne.store.driver import Driver, Row, Values
 from perenne.store.together import Together, together
@@ -36,9 +37,12 @@ class Transaction:
         clock: Clock,
         actor: str,
         ring: Callable[[], None],
+        ends: Ends,
+        look: Callable[[str], Job],
     ) -> None:
         self.app = app
         self._request, self._driver, self._clock, self._actor, self._ring = request, driver, clock, actor, ring
+        self._ends, self._look = ends, look
         self._stack = ExitStack()
         self._open: Together | None = None
 
@@ -74,8 +78,11 @@ class Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Raises: TransactionTooLong, StoreFailed, DiskLow: nothing of it stands. OutcomeUnknown."""
-        self._open = None
-        self._stack.__exit__(kind, error, trace)
-        if error is None:
-            self._ring()
-            crash_point("submit.woken")
+        opened, self._open = self._open, None
+        with self._ends.ending():
+            self._stack.__exit__(kind, error, trace)
+            if error is not None or opened is None:
+                return
+            self._ends.tell_failed(opened.receipts, self._look)
+        self._ring()
+        crash_point("submit.woken")
