@@ -16,6 +16,7 @@ from perenne.files.workspace import Workspace
 from perenne.filesystem import refuse_unsafe
 from perenne.runtime import clock, luck, owner
 from perenne.runtime.engine import Engine
+from perenne.runtime.snapshot_keeper import Keeper
 from perenne.store.ledger import Ledger
 
 Access = Literal["read", "write", "work"]
@@ -80,4 +81,5 @@ def open(root: Path | str, app: App, *, access: Access = "write", clock: clock.C
         if holding is not None:
             holding.release()
         raise
-    return Engine(found, app, driver, clock, luck.SYSTEM, holding)
+    keeper = None if access == "read" else Keeper(found, driver, clock)
+    return Engine(found, app, driver, clock, luck.SYSTEM, holding, keeper)

@@ -27,6 +27,8 @@ from perenne.runtime.joblog import JobLog
 from perenne.runtime.luck import Luck
 from perenne.runtime.owner import Holding
 from perenne.runtime.recovery import Recovery
+from perenne.runtime.snapshot_keeper import Keeper, Watched
+from perenne.runtime.view import View
 from perenne.runtime.worker import Report, Worker
 from perenne.store.driver import Driver
 from perenne.store.ledger import Ledger
@@ -39,12 +41,21 @@ class Engine:
     """One open workspace. Close it, or use it in a `with`."""
 
     def __init__(
-        self, workspace: Workspace, app: App, driver: Driver, clock: Clock, luck: Luck, holding: Holding | None
+        self,
+        workspace: Workspace,
+        app: App,
+        driver: Driver,
+        clock: Clock,
+        luck: Luck,
+        holding: Holding | None,
+        keeper: Keeper | None = None,
     ) -> None:
-        self.workspace, self.app = workspace, app
+        self.workspace, self.app, self._keeper = workspace, app, keeper
+        driver = driver if keeper is None else Watched(driver, keeper.touch)
         self._driver, self._clock, self._luck, self._holding = driver, clock, luck, holding
         self._ledger, self._reader = Ledger(driver), Reader(driver)
         self._notices, self._owners = Notices(driver), Owners(driver)
+        self.view = View(workspace, driver)
         self._log = JobLog(workspace, "engine", 0, clock)
         self._ends = Ends(self._note)
         self._bells = wake.Bells(workspace.wake_folder)
@@ -230,7 +241,9 @@ class Engine:
         return self.worker(slots=slots).run(stay=stay)
 
     def close(self) -> None:
-        """Let go of the ledger, then of the worker's lock."""
+        """Write the last snapshot, let go of the ledger, then of the worker's lock."""
+        if self._keeper is not None:
+            self._keeper.close()
         self._bells.close()
         self._driver.close()
         if self._holding is not None:
