@@ -219,9 +219,7 @@ def test_a_wrong_catalogue_is_refused(
     assert f"{catalogue} {word}" in said
 
 
-def test_a_second_worker_is_refused_and_the_first_is_named(
-    perenne: Any, case: Path, refused: Any, shown: Any
-) -> None:
+def test_a_second_worker_is_refused_and_the_first_is_named(perenne: Any, case: Path, refused: Any, shown: Any) -> None:
     """While a worker lives a second one is refused with the first one's process id."""
     worker = perenne.start("run", "--stay", "--workspace", case)
     perenne.done("enqueue", "--workspace", case)

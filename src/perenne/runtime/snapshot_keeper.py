@@ -149,10 +149,10 @@ class Keeper:
 
 
 class Watched:
-    """A driver that tells of each write."""
+    """A driver whose writes are shown: it tells the keeper of each, and lets it write once more at the end."""
 
-    def __init__(self, driver: Driver, told: Callable[[], None]) -> None:
-        self._driver, self._told = driver, told
+    def __init__(self, driver: Driver, keeper: Keeper) -> None:
+        self._driver, self._keeper = driver, keeper
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """As `Driver.read`."""
@@ -160,12 +160,19 @@ class Watched:
 
     def close(self) -> None:
         """As `Driver.close`."""
+        self._keeper.close()
         self._driver.close()
 
-    def write(self, work: Callable[[Transaction], T], *, recheck: Callable[[Transaction, T], bool] | None = None) -> T:
+    def write(
+        self,
+        work: Callable[[Transaction], T],
+        *,
+        recheck: Callable[[Transaction, T], bool] | None = None,
+        durable: bool = True,
+    ) -> T:
         """As `Driver.write`."""
-        answer = self._driver.write(work, recheck=recheck)
-        self._told()
+        answer = self._driver.write(work, recheck=recheck, durable=durable)
+        self._keeper.touch()
         return answer
 
     def refusal(self, growth: Growth) -> EngineError | None:
