@@ -109,7 +109,7 @@ def read(arguments: Mapping[str, object], environment: Mapping[str, str], folder
     project = _nearest(folder)
     layers = [
         _Layer("argument", folder, {name: value for name, value in arguments.items() if value is not None}),
-        _Layer("environment", folder, _of_environment(environment), f"{PREFIX}{{}}".format),
+        _Layer("environment", folder, _of_environment(environment), _variable),
         *([] if project is None else [_of_project(project)]),
     ]
     faults: list[str] = []
@@ -134,7 +134,7 @@ def locate(folder: Path) -> Path | None:
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """A sentence for each variable that looks like one of ours and is none."""
-    known = {f"{PREFIX}{name.upper()}" for name in FIELDS} | OTHERS
+    known = set(map(_variable, FIELDS)) | OTHERS
     strange = sorted(name for name in environment if name.startswith(PREFIX) and name not in known)
     return [f"{name} means nothing{_nearest_name(name, sorted(known))}" for name in strange]
 
@@ -181,8 +181,12 @@ def _settings(found: dict[str, Value], root: Path | None) -> Settings:
     return Settings(**{name: value.value for name, value in found.items()}, sources=defaults | sources)
 
 
+def _variable(name: str) -> str:
+    return f"{PREFIX}{name.upper()}"
+
+
 def _of_environment(environment: Mapping[str, str]) -> dict[str, object]:
-    return {name: environment[key] for name in FIELDS if (key := f"{PREFIX}{name.upper()}") in environment}
+    return {name: environment[key] for name in FIELDS if (key := _variable(name)) in environment}
 
 
 def _nearest(folder: Path) -> Path | None:

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from perenne.app import App
-from perenne.errors import InvalidInput
+from perenne.errors import EngineError, InvalidInput
 
 GROUP = "perenne.apps"
 _LIBRARY = Path(os.__file__).parent  # site-packages lie below it
@@ -45,7 +45,7 @@ def find(reference: str, folder: Path) -> App:
     module, colon, attribute = reference.partition(":")
     if not colon:
         return installed(reference) or _missing(reference)
-    if not all(part.isidentifier() for part in (*module.split("."), attribute)):
+    if not all(part.isidentifier() for part in (*module.split("."), attribute)) or module.endswith(".py"):
         raise _refused(reference, f"{_spelt(module, attribute)}, a module and the name of its App")
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))  # as `python -m` does
@@ -83,7 +83,7 @@ def _attribute(reference: str, module: str, attribute: str) -> App:
     else:
         near = difflib.get_close_matches(attribute, dir(loaded), n=1)
         sentence = f"module {module!r} has no {attribute!r}{f' (did you mean {near[0]!r}?)' if near else ''}"
-    there = f"give {' or '.join(apps)}" if apps else f"define one: {attribute} = perenne.App({module!r})"
+    there = f"give {' or '.join(apps)}" if apps else "define one, such as app = perenne.App(…)"
     raise InvalidInput(f"app: {sentence}; {there}", field="app", value=reference)
 
 
@@ -106,14 +106,13 @@ def _imported(reference: str, module: str) -> ModuleType:
 def _broken(reference: str, module: str, error: BaseException) -> InvalidInput:
     """The refusal of a module that does not import, with the place of its fault."""
     place = _place(error)
-    circle = "partially initialized module" in str(error)
-    next_step = (
-        "the modules import each other in a circle: import one of them inside the function that needs it"
-        if circle
-        else "mend that line, then try again"
-    )
+    next_step = "; mend that line, then try again"
+    if "partially initialized module" in str(error):
+        next_step = "; the modules import each other in a circle: import one inside the function that needs it"
+    elif isinstance(error, EngineError):
+        next_step = ""  # it ends with its own
     return InvalidInput(
-        f"app: module {module!r} does not import: {place}: {_said(error)}; {next_step}",
+        f"app: module {module!r} does not import: {place}: {_said(error)}{next_step}",
         field="app",
         value=reference,
         place=place,

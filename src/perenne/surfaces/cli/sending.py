@@ -61,17 +61,17 @@ def submit(words: tuple[str, ...], workspace: Path | None, many: str | None, as_
         chosen = _wishes(engine, wishes)
         if many is not None:
             return _Many(engine, kind, many, chosen, as_json).send()
-        _say(engine.submit(kind, _input(text), **chosen), as_json)
+        _say(engine.submit(kind, _input(kind, text), **chosen), as_json)
     return faults.Exit.DONE
 
 
-def _words(ctx: click.Context, words: tuple[str, ...], many: str | None) -> tuple[str | None, str, str]:
+def _words(ctx: click.Context, words: tuple[str, ...], many: str | None) -> tuple[str | None, str, str | None]:
     """Application, kind and input; an application is told by its colon, or by standing first of three."""
     rest = list(words)
     reference = rest.pop(0) if _REFERENCE.fullmatch(rest[0]) or len(rest) == (3 if many is None else 2) else None
     if not rest or len(rest) > (2 if many is None else 1):
         raise click.UsageError(f"give [APP] KIND{' [INPUT]' if many is None else ''}, not {' '.join(words)}", ctx)
-    return reference, rest[0], rest[1] if len(rest) == 2 else "null"
+    return reference, rest[0], rest[1] if len(rest) == 2 else None
 
 
 def _unmade(root: Path, app: str) -> Exception:
@@ -113,7 +113,15 @@ def _wishes(engine: Engine, given: dict[str, Any]) -> dict[str, Any]:
     return chosen
 
 
-def _input(text: str) -> bytes:
+def _input(kind: Kind, text: str | None) -> bytes:
+    """The input as it was given; without one, nothing where the kind takes that, else no fields."""
+    from perenne.errors import InvalidInput
+
+    if text is None:
+        try:
+            return kind.encode_input(b"null")
+        except InvalidInput:
+            return b"{}"
     if text != "-":
         return text.encode("utf-8", "surrogateescape")
     return sys.stdin.buffer.read(INPUT_LINE_BYTES) if sys.stdin is not None else b""
