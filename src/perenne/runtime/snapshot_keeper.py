@@ -25,7 +25,7 @@ from perenne.runtime import snapshot
 from perenne.runtime.clock import Clock
 from perenne.runtime.joblog import JobLog
 from perenne.store import overview
-from perenne.store.driver import Driver, Growth, Transaction
+from perenne.store.driver import Block, Driver, Growth, Transaction
 from perenne.store.overview import Counted, Overview
 
 EVERY_S = 0.2
@@ -175,9 +175,33 @@ class Watched:
         self._keeper.touch()
         return answer
 
+    def block(self) -> Block:
+        """As `Driver.block`."""
+        return _WatchedBlock(self._driver.block(), self._keeper)
+
     def refusal(self, growth: Growth) -> EngineError | None:
         """As `Driver.refusal`."""
         return self._driver.refusal(growth)
+
+
+class _WatchedBlock:
+    """A block whose commit is told."""
+
+    def __init__(self, block: Block, keeper: Keeper) -> None:
+        self._block, self._keeper = block, keeper
+
+    def run(self, work: Callable[[Transaction], T]) -> T:
+        """As `Block.run`."""
+        return self._block.run(work)
+
+    def commit(self, *, recheck: Callable[[Transaction], bool] | None = None) -> None:
+        """As `Block.commit`."""
+        self._block.commit(recheck=recheck)
+        self._keeper.touch()
+
+    def undo(self) -> None:
+        """As `Block.undo`."""
+        self._block.undo()
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
