@@ -6,7 +6,7 @@ What does not live here: which change it is (`core.decide`), and what follows fo
 from __future__ import annotations
 
 from perenne.core import events
-from perenne.core.decide import Change, decide
+from perenne.core.decide import Ask, Change, decide
 from perenne.core.job import Job, Outcome, Token
 from perenne.core.states import FINAL, JobState
 from perenne.errors import StaleToken
@@ -103,6 +103,15 @@ def write_ending(tx: Transaction, job: Job, change: Change, token: Token, active
     )
     if not touched:
         raise stale(job.id, token, job)
+    return read(tx, job.seq)
+
+
+def ask(tx: Transaction, job: Job, verb: str, wish: Ask, actor: str, now: int) -> Job:
+    """Note a wish for the running attempt; the job as it stands then."""
+    values = {"cancel_asked": wish.cancel, "pause_asked": wish.pause, "now": now}
+    touched = tx.run("ask_job", seq=job.seq, attempt=job.attempt, **values)
+    assert touched == 1, "the row changed inside our own transaction"
+    log(tx, job, f"ask_{verb}", job.state, wish.reason, actor=actor, now=now)
     return read(tx, job.seq)
 
 
