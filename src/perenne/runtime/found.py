@@ -1,6 +1,6 @@
-"""Lets jobs go on that waited for a tool, now that it is here.
+"""Lets jobs go on that waited for a tool or a confinement, now that it is here.
 
-What does not live here: who finds out that a tool is missing (`executor`).
+What does not live here: what is lacking (`lacking`), and who stops for it (`executor`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from perenne.app import App
 from perenne.core import events
 from perenne.core.kind import Kind
 from perenne.errors import AlreadyFinished, NotAllowed
+from perenne.runtime import lacking
 from perenne.runtime.clock import Clock
 from perenne.runtime.joblog import JobLog
 from perenne.runtime.saying import said
@@ -31,19 +32,19 @@ class Found:
     actor: str
 
     def release(self) -> None:
-        """Release every job whose missing tool is here."""
+        """Release every job that waited for what is here now."""
         for job_id in self.reader.blocked():
             job = self.reader.job(job_id)
-            if job.reason != "tool_missing" or not self.app.knows(job.kind, job.version):
+            if job.reason not in lacking.REASONS or not self.app.knows(job.kind, job.version):
                 continue
-            if self._has_tool(self.app.kind(job.kind, job.version)):
+            if self._is_here(self.app.kind(job.kind, job.version)):
                 with contextlib.suppress(NotAllowed, AlreadyFinished):  # someone was faster
-                    event = events.Release("tool_found")
+                    event = events.Release(job.reason.replace("_missing", "_found"))
                     self.ledger.tell(job_id, event, now=self.clock.now(), actor=self.actor)
 
-    def _has_tool(self, kind: Kind) -> bool:
+    def _is_here(self, kind: Kind) -> bool:
         try:
-            return kind.missing is None or kind.missing() is None
+            return lacking.of(kind) is None
         except Exception as error:
             self.log.write("error", "missing_failed", kind=str(kind), error=said(error))
             return False
