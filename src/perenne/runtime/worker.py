@@ -91,6 +91,7 @@ class Worker:
                 return self.report
             self._ring()  # the others shall watch over us from now on
             self._teller = Teller(self._ends)
+            self._executor.begin(stay=stay)
             self._slots.start()
             try:
                 self._loop(stay)
@@ -100,7 +101,7 @@ class Worker:
             finally:
                 if not self._slots.close(GRACE_S):
                     die()  # its locks must not be free while a handler goes on
-                self._executor.watchdog.close()
+                self._executor.close()
                 self._teller.close(GRACE_S)
                 for watch in self._watches.values():
                     watch.close()
