@@ -219,14 +219,19 @@ class Ledger:
         self._write("progress", work, lambda tx, _: proof.progressed(tx, token, (done, total, message)))
 
     def _say(self, subject: str, work: Callable[[Transaction], T], now: int, actor: str) -> T:
-        """A word of a person or of the engine; each leaves a line of history, which proves it."""
-        since: list[int] = []
+        """A word of a person or of the engine; each that changed something left a line that proves it."""
+        lines: list[int] = []
 
         def said(tx: Transaction) -> T:
-            since[:] = (tx.one("last_revision") or (0,))[:1]
-            return work(tx)
+            before = proof.lines(tx)
+            answer = work(tx)
+            lines[:] = before, proof.lines(tx)
+            return answer
 
-        return self._write("control", said, lambda tx, _: proof.said(tx, subject, actor, now, since[0]))
+        def stands(tx: Transaction, answer: T) -> bool:
+            return lines[0] == lines[1] or proof.said(tx, subject, actor, now, lines[0])
+
+        return self._write("control", said, stands)
 
     def _write(
         self,
@@ -279,7 +284,7 @@ def _tell(tx: Transaction, job_id: str, event: events.Event, now: int, actor: st
         event = msgspec.structs.replace(event, unmet=job.unmet)
     decided = decide(job, event, now)
     if isinstance(decided, Ask):
-        return [writes.ask(tx, job, type(event).__name__.lower(), decided, actor, now)]
+        return [writes.ask(tx, job, type(event).__name__.lower(), decided, actor=actor, now=now)]
     moved, *freed = moves.move(tx, job, decided, actor=actor, now=now)
     if decided.verb == "requeue":
         dependants.wait_again(tx, moved, actor=actor, now=now)

@@ -39,6 +39,12 @@ def progressed(tx: Transaction, token: Token, progress: tuple[int, int | None, s
     return (job.progress_done, job.progress_total, job.progress_message) == progress
 
 
+def lines(tx: Transaction) -> int:
+    """The number of the newest line of history."""
+    row = tx.one("last_revision")
+    return int(row[0]) if row else 0
+
+
 def said(tx: Transaction, subject: str, actor: str, at: int, since: int) -> bool:
     """Whether the actor left a line about the subject at that instant, among those after one line."""
     return tx.one("line_after", since=since, subject=subject, actor=actor, at=at) is not None

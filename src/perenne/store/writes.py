@@ -106,15 +106,6 @@ def write_ending(tx: Transaction, job: Job, change: Change, token: Token, active
     return read(tx, job.seq)
 
 
-def ask(tx: Transaction, job: Job, verb: str, wish: Ask, actor: str, now: int) -> Job:
-    """Note a wish for the running attempt; the job as it stands then."""
-    values = {"cancel_asked": wish.cancel, "pause_asked": wish.pause, "now": now}
-    touched = tx.run("ask_job", seq=job.seq, attempt=job.attempt, **values)
-    assert touched == 1, "the row changed inside our own transaction"
-    log(tx, job, f"ask_{verb}", job.state, wish.reason, actor=actor, now=now)
-    return read(tx, job.seq)
-
-
 def stale(job_id: str, token: Token, job: Job | None) -> StaleToken:
     """The error of a late writer."""
     held = f"attempt {job.number}, {job.state}" if job else "no such job"
@@ -147,6 +138,17 @@ def record(tx: Transaction, job: Job, change: Change, actor: str, now: int) -> N
     if change.to in FINAL:
         tx.run("leave_place", name=job.queue)
         tx.run("insert_notices", job=job.seq, job_id=job.id, revision=job.revision + 1, state=change.to, now=now)
+
+
+def ask(tx: Transaction, job: Job, verb: str, wish: Ask, *, actor: str, now: int) -> Job:
+    """Note what is asked of the running attempt; nothing is written when that stands there already."""
+    if (wish.cancel, wish.pause) == (job.cancel_asked, job.pause_asked):
+        return job
+    asked = {"cancel_asked": wish.cancel, "pause_asked": wish.pause, "now": now}
+    touched = tx.run("ask_job", seq=job.seq, attempt=job.attempt, **asked)
+    assert touched == 1, "the row changed inside our own transaction"
+    log(tx, job, f"ask_{verb}", job.state, wish.reason, actor=actor, now=now)
+    return read(tx, job.seq)
 
 
 def note(tx: Transaction, job: Job, reason: str, diagnostic: str | None) -> None:
