@@ -11,8 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from perenne import nearest
+from perenne.core import events
 from perenne.core.job import Job
 from perenne.errors import EngineError, StaleToken
+from perenne.runtime.completion import Recorded
 from perenne.runtime.drain import GRACE_S, Drain, die, signals
 from perenne.runtime.ends import Ends
 from perenne.runtime.executor import Executor
@@ -21,9 +23,9 @@ from perenne.runtime.joblog import JobLog
 from perenne.runtime.luck import Luck
 from perenne.runtime.recovery import Recovery
 from perenne.runtime.slots import Running, Slots
+from perenne.runtime.standstill import PASSING, Standstill
 from perenne.runtime.teller import Teller
 from perenne.runtime.turns import Taken, Turns
-from perenne.runtime.waiting import PASSING, Waiting
 from perenne.runtime.wake import Bell
 from perenne.runtime.watch import Watch
 from perenne.runtime.wishes import Wishes
@@ -60,19 +62,20 @@ class Worker:
         *,
         slots: int,
         near: nearest.Open,
+        perform: Callable[[Claim, Wishes], events.Ended],
     ) -> None:
-        """Args: near: where a handler's tasks go when they are enqueued."""
+        """Args: near: where a handler's tasks go when they are enqueued. perform: runs an attempt."""
         self._executor, self._recovery, self._reader, self._owner = executor, recovery, reader, owner
         self._ledger, self._clock, self._ends, self._log = executor.ledger, executor.clock, ends, log
         self._ring, self._actor, self._near = ring, f"worker:{owner.id}", near
         self._bell: Bell | None = None
-        self._slots = Slots(executor.perform, slots, self._clock)
+        self._slots = Slots(perform, slots, self._clock)
         self._drain = Drain(self._clock)
         executor.watchdog.drain = self.stop
         self._watches: dict[str, Watch] = {}
         self._fault: BaseException | None = None
         self._turns = Turns(executor, owner.id, ends, luck)
-        self._waiting, self._no_room = Waiting(log), False
+        self._standstill = Standstill(log)
         self._found = Found(executor.app, executor.ledger, reader, executor.clock, log, self._actor)
         self._due_at: int | None = None
         self.report = Report()
@@ -120,7 +123,7 @@ class Worker:
                 self._recovery.owners.join(self._owner, now=self._clock.now())
                 return True
             except PASSING as error:
-                self._waiting.say(error)
+                self._standstill.say(str(error))
             self._bell.wait(PATIENCE_S)
         return False
 
@@ -159,7 +162,7 @@ class Worker:
 
     def _wait_for(self, error: EngineError) -> bool:
         """Say what we wait for, unless the time of patience is over; false, for it must be tried again."""
-        self._waiting.say(error)
+        self._standstill.say(str(error))
         if self._drain.hard:
             raise error  # what ended is not recorded: whoever recovers looks at what is published
         return False
@@ -180,13 +183,13 @@ class Worker:
         """Record what ended and claim what there is room for; false when the store must be tried again."""
         try:
             self._go_on(self._turns.recall())
-            ended = self._slots.take_ended()
+            ended = self._not_recorded(self._slots.take_ended())
             wanted = 0 if self._drain.begun else max(self._slots.room, 0)
             taken = self._turns.take(ended, wanted, company=self._slots.company)
         except PASSING as error:
             return self._wait_for(error)
         if taken is not None:
-            self._note_room(self._ledger.refusal("claim") if wanted and not taken.turn.claims else None)
+            self._standstill.note(self._ledger.refusal("claim") if wanted and not taken.turn.claims else None)
             self._go_on(taken)
         return True
 
@@ -195,6 +198,13 @@ class Worker:
             self._due_at = taken.turn.due_at
             self._tell(taken.ticket, taken.ended, taken.turn.ended)
             self._start(taken.turn.claims)
+
+    def _not_recorded(self, ended: list[Running]) -> list[Running]:
+        """Those that are not in the ledger yet; of the others it is told."""
+        for one in ended:
+            if isinstance(one.ended, Recorded):
+                self._tell(one.ended.ticket, [one], [one.ended.jobs])
+        return [one for one in ended if not isinstance(one.ended, Recorded)]
 
     def _tell(self, ticket: int, ended: list[Running], answers: list[list[Job] | StaleToken]) -> None:
         if not ended:
@@ -215,14 +225,6 @@ class Worker:
             self._slots.put(claim)
         if any(claim.job.runs_alone for claim in claims):
             self._ring()  # others held back for this job; what waits behind it is theirs
-
-    def _note_room(self, refusal: EngineError | None) -> None:
-        """Nothing is claimed while the disk has no room; when there is some again, nobody rings."""
-        self._no_room = refusal is not None
-        if refusal is None:
-            self._waiting.over()
-        else:
-            self._waiting.say(refusal)
 
     def _meet_others(self) -> None:
         """Settle what dead owners left, and wait for the end of those that live."""
@@ -271,10 +273,10 @@ class Worker:
         held = list(self._slots.held.values())
         lefts = [one.left_s(now) for one in held if not one.wishes.asked("limit")]
         waits = [LONGEST_SLEEP_S, *(left_s for left_s in lefts if left_s is not None)]
-        waits += [PATIENCE_S] if store_waits or self._no_room else []
+        waits += [PATIENCE_S] if store_waits or self._standstill.no_room else []
         step_s = self._drain.next_step_s()
         waits += [] if step_s is None else [step_s]
-        if self._due_at is not None and not self._no_room and not self._drain.begun and self._slots.room > 0:
+        if self._due_at is not None and not self._standstill.no_room and not self._drain.begun and self._slots.room > 0:
             waits.append((self._due_at - self._clock.now()) / 1e6)
         return max(min(waits), 0.0)
 

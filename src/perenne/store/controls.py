@@ -1,6 +1,6 @@
-"""Pause, resume and stop of a queue or of the whole workspace: rows that each claim reads, and their lines of history.
+"""The controls of a queue and of the whole workspace, as rows: written here, read in each claim.
 
-What does not live here: what a paused job is (`core.decide`), and the transaction (`ledger`).
+What does not live here: the transaction around it (`ledger`), and what workers do then (`runtime`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def subject_of(queue: str | None) -> str:
     return "workspace" if queue is None else f"queue:{queue}"
 
 
-def change(tx: Transaction, verb: Verb, queue: str | None, now: int, actor: str) -> None:
-    """Pause, resume or stop one queue, or everything (None), with the line that says so.
+def steer(tx: Transaction, verb: Verb, queue: str | None, now: int, actor: str) -> None:
+    """Pause, resume or stop one queue, or the workspace (None); `resume` clears both pause and stop.
 
     Raises: InvalidInput: no such queue.
     """

@@ -24,7 +24,6 @@ from perenne.errors import EngineError, StaleToken
 from perenne.store import claims, controls, dependants, intake, moves, proof, rows, turns, writes
 from perenne.store.claims import Claim as Claim
 from perenne.store.claims import Lane as Lane
-from perenne.store.controls import Verb
 from perenne.store.driver import Driver, Growth, Transaction
 from perenne.store.turns import Ending as Ending
 from perenne.store.turns import Turn as Turn
@@ -98,7 +97,7 @@ class Ledger:
         """
         return self._write(
             "acknowledge",
-            lambda tx: _end(tx, token, ended, ended.active_ms, now, luck, actor),
+            lambda tx: end_attempt(tx, Ending(token, ended, luck), now, actor),
             lambda tx, _: proof.ended(tx, token),
         )
 
@@ -169,14 +168,14 @@ class Ledger:
         """
         return self._say(f"job:{job_id}", lambda tx: _tell(tx, job_id, event, now, actor), now, actor)
 
-    def control(self, verb: Verb, queue: str | None, *, now: int, actor: str) -> None:
+    def control(self, verb: controls.Verb, queue: str | None, *, now: int, actor: str) -> None:
         """Pause, resume or stop a queue, or the whole workspace (None); `resume` clears both pause and stop.
 
         Raises: InvalidInput: no such queue.
         """
         if queue is not None:
             limits.check_text("queue", queue, limits.NAME_BYTES)
-        self._say(controls.subject_of(queue), lambda tx: controls.change(tx, verb, queue, now, actor), now, actor)
+        self._say(controls.subject_of(queue), lambda tx: controls.steer(tx, verb, queue, now, actor), now, actor)
 
     def add_queue(self, name: str, capacity: int) -> None:
         """A queue with its bound, unless it is there already.
@@ -258,9 +257,14 @@ def _find(tx: Transaction, job_id: str) -> Job | None:
     return rows.job(row) if row else None
 
 
+def end_attempt(tx: Transaction, ending: Ending, now: int, actor: str) -> list[Job]:
+    """Record how an attempt ended, inside a transaction; as `Ledger.end`."""
+    return _end(tx, ending.token, ending.ended, ending.ended.active_ms, now, ending.luck, actor)
+
+
 def _end_or_stale(tx: Transaction, ending: Ending, now: int, actor: str) -> list[Job] | StaleToken:
     try:
-        return _end(tx, ending.token, ending.ended, ending.ended.active_ms, now, ending.luck, actor)
+        return end_attempt(tx, ending, now, actor)
     except StaleToken as late:
         return late  # raised before anything of it was written
 
