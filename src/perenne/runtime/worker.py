@@ -92,6 +92,7 @@ class Worker:
             self._recovery.owners.join(self._owner, now=self._clock.now())
             self._ring()  # the others shall watch over us from now on
             self._teller = Teller(self._ends)
+            self._executor.begin(stay=stay)
             self._slots.start()
             try:
                 self._meet_others()
@@ -104,7 +105,7 @@ class Worker:
             finally:
                 if not self._slots.close(GRACE_S):
                     die()  # its locks must not be free while a handler goes on
-                self._executor.watchdog.close()
+                self._executor.close()
                 self._teller.close(GRACE_S)
                 for watch in self._watches.values():
                     watch.close()
