@@ -150,15 +150,17 @@ class Attendant:
         for descriptor in (self._child.link.fileno(), self._child.nudges, self._child.death):
             if descriptor >= 0:
                 poll.register(descriptor, select.POLLIN)
+        left_ms = self._watch()
         while self._answer is None:
-            left_s = self._watch()
-            ready = {descriptor for descriptor, _ in poll.poll(None if left_s is None else int(left_s * 1000) + 1)}
+            ready = {descriptor for descriptor, _ in poll.poll(left_ms)}
             if self._child.nudges in ready:
                 empty(self._child.nudges)
             if self._child.link.fileno() in ready:
                 self._do(*self._child.link.receive())
             elif self._child.death in ready:
                 raise ConnectionResetError("the child has ended")
+            if left_ms is not None or self._child.nudges in ready:
+                left_ms = self._watch()
 
     def _do(self, name: str, values: list[Any]) -> None:
         if name == "ended":
@@ -202,9 +204,12 @@ class Attendant:
             return msgspec.convert({**ended.fields, "backoff": self._kind.backoff}, events.Raised)
         return msgspec.convert(ended.fields, ANSWERS[ended.answer])
 
-    def _watch(self) -> float | None:
-        """Take the step that is due against an attempt that overstays; seconds until the next one."""
-        now = self._clock.monotonic()
+    def _watch(self) -> int | None:
+        """Take the step that is due against an attempt that overstays; milliseconds until the next one, if any."""
+        left_s = self._step(self._clock.monotonic())
+        return None if left_s is None else int(left_s * 1000) + 1
+
+    def _step(self, now: float) -> float | None:
         if self._kind.wall_limit_s is not None and now - self._began_at >= self._kind.wall_limit_s:
             self._wishes.ask("wall")
         if self._term_at is not None:
