@@ -38,7 +38,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 @pytest.fixture
 def pool(engine: Engine) -> Iterator[Children]:
-    made = Children(engine.workspace, 2)
+    made = Children(engine.workspace, "nobody", 2)
     yield made
     made.close()
 
@@ -183,7 +183,7 @@ def test_side_by_side_each_attempt_has_a_child_of_its_own(staying: Engine, tmp_p
 def test_no_more_children_are_kept_than_may_be_used(engine: Engine) -> None:
     """Children of kinds that have nothing to do make room for others: one a slot, and one ready for each kind."""
     kinds = [child_app.PLAIN, child_app.AGAIN, child_app.SMALL]
-    pool = Children(engine.workspace, 2)
+    pool = Children(engine.workspace, "nobody", 2)
     pool.warm(kinds)
     for kind in kinds * 2:
         lent = [pool.lend(kind) for _ in range(2)]
@@ -216,7 +216,7 @@ def test_a_start_that_fails_leaves_nothing(engine: Engine, monkeypatch: pytest.M
 
     monkeypatch.setattr(childprocess, name, refuse)
     before = len(os.listdir("/proc/self/fd"))
-    pool = Children(engine.workspace, 1)
+    pool = Children(engine.workspace, "nobody", 1)
     with pytest.raises(ChildFailed, match="Too many open files"):
         pool.lend(KIND)
     pool.close()
@@ -258,7 +258,7 @@ def test_a_child_of_no_use_is_refused(pool: Children, monkeypatch: pytest.Monkey
 
 def test_closing_ends_every_child(engine: Engine) -> None:
     """After `close` no child is left, whether it was ready or still on its way."""
-    pool = Children(engine.workspace, 4)
+    pool = Children(engine.workspace, "nobody", 4)
     pool.warm([child_app.PLAIN, child_app.AGAIN])
     child = pool.lend(child_app.PLAIN)
     pool.give_back(child, None)

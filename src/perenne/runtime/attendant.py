@@ -41,14 +41,11 @@ ANSWERS: dict[str, type[events.Answer]] = {
 
 
 class Attendants:
-    """What every attempt in a child shares.
+    """What every attempt in a child shares."""
 
-    Args: owner: the id of this worker.
-    """
-
-    def __init__(self, workspace: Workspace, ledger: Ledger, clock: Clock, children: Children, owner: str) -> None:
+    def __init__(self, workspace: Workspace, ledger: Ledger, clock: Clock, children: Children) -> None:
         self.children = children
-        self._workspace, self._ledger, self._clock, self._owner = workspace, ledger, clock, owner
+        self._workspace, self._ledger, self._clock = workspace, ledger, clock
 
     def attend(self, kind: Kind, claim: Claim, context: Context, wishes: Wishes, log: JobLog) -> events.Answer:
         """Run one attempt in a child of the pool; how it ended, whatever became of the child."""
@@ -58,7 +55,7 @@ class Attendants:
             return call.failure(kind, error, log)
         one = Attendant(child, claim, context, wishes=wishes, ledger=self._ledger, log=log, clock=self._clock)
         try:
-            answer = one.attend(self._workspace, self._owner)
+            answer = one.attend(self._workspace)
         except StoreFailed as error:
             answer = call.failure(kind, error, log)
         if one.death is None:
@@ -102,13 +99,13 @@ class Attendant:
             "log": self._write,
         }
 
-    def attend(self, workspace: Workspace, owner: str) -> events.Answer:
+    def attend(self, workspace: Workspace) -> events.Answer:
         """Let the child call the handler; the answer, whatever became of the child.
 
         Raises: StoreFailed: its lock file cannot be made; the handler was not called.
         """
         lock_file = workspace.lock_of_child(self._claim.token.attempt)
-        lock = Lock.take(lock_file, text=orphans.text_of(owner, self._child.pid, self._child.started))
+        lock = Lock.take(lock_file, text=self._child.named)
         assert lock is not None, "an attempt has one child"
         crash_point("run.child_locked")
         self._child.serial += 1
@@ -126,7 +123,7 @@ class Attendant:
 
     def _prove_the_end(self, lock_file: Path) -> Lock:
         """The lock that everything of the attempt kept. What is left of it is ended first."""
-        left = Lock.take(lock_file)
+        left = Lock.take(lock_file, text=None)
         if self.death is None and (left is None or self._term_at is not None):
             self.death = self._child.end()  # its handler left copies of it, or it was told to end
         while left is None:

@@ -24,7 +24,7 @@ from perenne.core.kind import Kind
 from perenne.crashpoints import crash_point
 from perenne.errors import ChildFailed
 from perenne.files.workspace import Workspace
-from perenne.runtime import hearing, importable, proxy, toolhost
+from perenne.runtime import hearing, importable, orphans, proxy, toolhost
 from perenne.runtime.child import Greeting
 from perenne.runtime.link import Link
 from perenne.runtime.owner import started
@@ -47,9 +47,12 @@ class Death(msgspec.Struct, frozen=True):
 
 
 class ChildProcess:
-    """A process that serves one kind. Started by one thread for good; used by one slot at a time."""
+    """A process that serves one kind. Started by one thread for good; used by one slot at a time.
 
-    def __init__(self, kind: Kind, workspace: Workspace) -> None:
+    `named` stands in the lock files of its attempts.
+    """
+
+    def __init__(self, kind: Kind, workspace: Workspace, owner: str) -> None:
         self.kind, self.serial, self.served = kind, 0, 0
         self.resident_bytes: int | None = None  # after its first attempt
         greeting = Greeting(list(sys.path), dict(os.environ), workspace, importable.reference(kind))
@@ -65,7 +68,8 @@ class ChildProcess:
             held.callback(self.process.wait)
             held.callback(self.process.kill)
             crash_point("run.child_spawned")
-            self.pid, self.started = self.process.pid, started(self.process.pid) or "unknown"
+            self.pid = self.process.pid
+            self.named = orphans.text_of(owner, self.pid, started(self.pid) or "unknown")
             self.death = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else -1
             os.close(readable)
             held.pop_all()
