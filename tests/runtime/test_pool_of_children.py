@@ -160,8 +160,8 @@ def test_a_child_whose_memory_grows_is_replaced(engine: Engine, monkeypatch: pyt
     """It may hold what it held after its first attempt, twice, and some more; then another one serves."""
     monkeypatch.setattr(children, "GROWTH_BYTES", 64 << 20)
     monkeypatch.setattr(children, "GROWTH_FACTOR", 1)
-    whats = ["work", "keep_some", "work", "keep_much", "work"]
-    jobs = [engine.submit(KIND, {"what": what}).job_id for what in whats]
+    orders = ["work", "keep_some", "work", "keep_much", "work"]
+    jobs = [engine.submit(KIND, {"what": what}).job_id for what in orders]
     engine.work()
     pids = [json.loads(engine.job(job).result or b"")["pid"] for job in jobs]
     assert pids[0] == pids[1] == pids[2] == pids[3] != pids[4]
