@@ -16,7 +16,7 @@ from perenne.errors import InvalidInput, NotAllowed, StoreForeign
 from perenne.files import workspace as folder
 from perenne.files.workspace import Workspace
 from perenne.filesystem import refuse_unsafe
-from perenne.runtime import clock, luck, owner
+from perenne.runtime import clock, luck, owner, retention_rule
 from perenne.runtime.engine import Engine
 from perenne.store.ledger import Ledger
 
@@ -73,6 +73,8 @@ def open(root: Path | str, app: App, *, access: Access = "write", clock: clock.C
         )
     if access != "read":
         crashpoints.arm(os.environ, specimen=found.specimen)
+    if access == "work":
+        retention_rule.of(found)  # a rule that cannot be carried out is refused before anything is opened
     holding = owner.take(found, alone=app.one_worker) if access == "work" else None
     try:
         driver = SQLiteDriver(

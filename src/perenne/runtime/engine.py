@@ -28,6 +28,7 @@ from perenne.runtime.joblog import JobLog
 from perenne.runtime.luck import Luck
 from perenne.runtime.owner import Holding
 from perenne.runtime.recovery import Recovery
+from perenne.runtime.tidier import Tidier
 from perenne.runtime.watchdog import Watchdog
 from perenne.runtime.worker import Report, Worker
 from perenne.store.driver import Driver
@@ -236,6 +237,7 @@ class Engine:
             self._ring,
             slots=slots,
             near=self,
+            tidier=Tidier(self.workspace, self._driver, self._clock, f"worker:{owner.id}", self._log),
         )
         return self._worker
 

@@ -24,6 +24,7 @@ from perenne.runtime.recovery import Recovery
 from perenne.runtime.saying import said
 from perenne.runtime.slots import Running, Slots
 from perenne.runtime.teller import Teller
+from perenne.runtime.tidier import Tidier
 from perenne.runtime.wake import Bell
 from perenne.runtime.watch import Watch
 from perenne.runtime.wishes import Wishes
@@ -60,12 +61,14 @@ class Worker:
         *,
         slots: int,
         near: nearest.Open,
+        tidier: Tidier,
     ) -> None:
         """Args: near: where a handler's tasks go when they are enqueued."""
         self._executor, self._recovery, self._reader, self._owner = executor, recovery, reader, owner
         self._ledger, self._clock, self._ends, self._luck, self._log = executor.ledger, executor.clock, ends, luck, log
         self._lanes = [Lane(kind.name, kind.version) for kind in executor.app.kinds]
         self._ring, self._actor, self._near = ring, f"worker:{owner.id}", near
+        self._tidier = tidier
         self._bell: Bell | None = None
         self._slots = Slots(executor.perform, slots, self._clock)
         self._drain = Drain(self._clock)
@@ -96,7 +99,8 @@ class Worker:
                 self._meet_others()
                 self._recovery.sweep()
                 self._release_found()
-                self._loop(stay)
+                with self._tidier:
+                    self._loop(stay)
             except BaseException as fault:
                 self._fault = fault
                 self._drain.press(self._wishes())

@@ -116,8 +116,8 @@ def test_healthy_workspace(place: Any, app: App) -> None:
     assert troubles(findings) == set()
     assert [finding.name for finding in findings] == [
         "manifest", "file system", "free space", "permissions", "leftovers", "pipes", "library", "modes", "schema",
-        "wal", "write lock", "integrity", "ledger", "controls", "counters", "dependencies", "attempts", "history",
-        "owner locks", "running", "in doubt", "blocked", "kinds", "logs", "stages",
+        "wal", "write lock", "integrity", "ledger", "controls", "retention", "counters", "dependencies", "attempts",
+        "history", "owner locks", "running", "in doubt", "blocked", "kinds", "logs", "stages",
     ]  # fmt: skip
     assert "SQLite 3." in one(findings, "library").sentence
     assert "journal_mode is wal" in one(findings, "modes").sentence
@@ -167,7 +167,7 @@ def test_doctor_on_a_read_only_folder(place: Any, trouble: Any) -> None:
         timeout=60,
         env={**os.environ, "PYTHONPATH": SOURCE},
     )
-    assert done.stdout.splitlines() == ["file system warn", "owners warn", "25"], done.stderr
+    assert done.stdout.splitlines() == ["file system warn", "owners warn", "26"], done.stderr
     assert trouble.contents(place.workspace.root) == before
 
 
