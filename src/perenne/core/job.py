@@ -95,6 +95,7 @@ class Job(msgspec.Struct, frozen=True):
     updated_at: int
     finished_at: int | None
     revision: int
+    max_interruptions: int | None = None  # None: interruptions spend attempts
 
     @property
     def is_final(self) -> bool:
@@ -111,6 +112,18 @@ class Job(msgspec.Struct, frozen=True):
     @property
     def attempts_left(self) -> int:
         return self.max_attempts - self.spent
+
+    @property
+    def outlives_interruption(self) -> bool:
+        """Whether it may run again when its attempt, the one that runs or else the next, is interrupted."""
+        if self.max_interruptions is not None:
+            return self.interruptions + 1 < self.max_interruptions
+        return self.attempts_left > (0 if self.state is JobState.RUNNING else 1)
+
+    @property
+    def runs_alone(self) -> bool:
+        """Whether that attempt needs a process of its own: one more interruption ends the job, and must be its own."""
+        return self.interruptions > 0 and not self.outlives_interruption
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -164,6 +177,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     requested_at: int = 0
     active_limit_ms: int | None = None
     durability: Durability = Durability.DURABLE
+    max_interruptions: int | None = None
 
 
 class Receipt(msgspec.Struct, frozen=True):

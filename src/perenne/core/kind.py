@@ -40,6 +40,7 @@ class Kind:
         missing: a sentence when something the handler needs is not here (a tool), else None.
         retry_on, give_up_on: exception types; the more specific list, `give_up_on`, is asked first.
         active_limit_s: active seconds the job may use over its attempts; then it ends BLOCKED.
+        interruptions: how often its worker may die under the job, the last time included; None: each spends an attempt.
         isolation: where the handler runs: in a thread of the worker, or in a process of its own, a child.
         wall_limit_s: seconds an attempt may take; then it failed. A child is ended, a thread cannot be.
         memory_limit_bytes: address space of the child; what allocates more gets a MemoryError.
@@ -60,6 +61,7 @@ class Kind:
     retry_on: tuple[type[Exception], ...] = (Exception,)
     give_up_on: tuple[type[Exception], ...] = ()
     active_limit_s: float | None = None
+    interruptions: int | None = None
     isolation: Isolation = "thread"
     wall_limit_s: float | None = None
     memory_limit_bytes: int | None = None
@@ -69,6 +71,8 @@ class Kind:
         if self.version < 1:
             raise InvalidInput(f"kind {self}: version {self.version}; give a version from 1", field="version")
         check_attempts(self.max_attempts)
+        if self.interruptions is not None:
+            check_attempts(self.interruptions, "interruptions")
         self._check_seconds("active_limit_s", self.active_limit_s)
         self._check_seconds("wall_limit_s", self.wall_limit_s)
         self._check_isolation()
@@ -171,16 +175,16 @@ class Kind:
         )
 
 
-def check_attempts(value: int) -> int:
-    """The value, when it is a legal number of attempts.
+def check_attempts(value: int, field: str = "max_attempts") -> int:
+    """The value, when it is a legal number of attempts or of interruptions.
 
     Raises: InvalidInput.
     """
     if value not in limits.ATTEMPTS:
         low, high = limits.ATTEMPTS[0], limits.ATTEMPTS[-1]
         raise InvalidInput(
-            f"max_attempts: {value}, the limit is {low} to {high}; give a number in it",
-            field="max_attempts",
+            f"{field}: {value}, the limit is {low} to {high}; give a number in it",
+            field=field,
             value=value,
         )
     return value

@@ -81,6 +81,7 @@ def make(app: App, kind: Kind | str, input: object, wishes: Wishes, *, now: int,
         requested_at=now if wishes.requested_at is None else wishes.requested_at,
         durability=_chosen(Durability, "durability", wishes.durability),
         active_limit_ms=None if kind.active_limit_s is None else int(kind.active_limit_s * 1000),
+        max_interruptions=kind.interruptions,
     )
 
 

@@ -33,6 +33,7 @@ class Running:
     wishes: Wishes = field(default_factory=Wishes)
     started_at: float | None = None
     ended: Ended | None = None
+    taken: bool = False  # its end is being recorded
 
     def left_s(self, now: float) -> float | None:
         """Seconds of active time left at `now`, all of them before the start; None without a limit."""
@@ -70,7 +71,12 @@ class Slots:
 
     @property
     def room(self) -> int:
-        """How many attempts more this worker wants: one a slot, two where attempts are over before a claim would be."""
+        """How many attempts more this worker wants: one a slot, two where attempts are over before a claim would be.
+
+        None beside a job that runs alone, until its end is being recorded.
+        """
+        if any(one.claim.job.runs_alone and not one.taken for one in self.held.values()):
+            return 0
         quick = self._samples >= SAMPLES and self._mean_s < QUICK_S
         return self.count * (2 if quick else 1) - sum(one.ended is None for one in self.held.values())
 
@@ -78,6 +84,11 @@ class Slots:
         running = Running(claim)
         self.held[claim.token.attempt] = running
         self._todo.put(running)
+
+    @property
+    def company(self) -> bool:
+        """Whether an attempt is here whose end is not being recorded."""
+        return not all(one.taken for one in self.held.values())
 
     @property
     def any_ended(self) -> bool:
@@ -92,6 +103,7 @@ class Slots:
         taken = []
         while self._done:
             taken.append(self._done.popleft())
+            taken[-1].taken = True
         return taken
 
     def forget(self, running: Running) -> None:

@@ -67,8 +67,7 @@ class Worker:
         self._executor, self._recovery, self._reader, self._owner = executor, recovery, reader, owner
         self._ledger, self._clock, self._ends, self._luck, self._log = executor.ledger, executor.clock, ends, luck, log
         self._lanes = [Lane(kind.name, kind.version) for kind in executor.app.kinds]
-        self._ring, self._actor, self._near = ring, f"worker:{owner.id}", near
-        self._tidier = tidier
+        self._ring, self._actor, self._near, self._tidier = ring, f"worker:{owner.id}", near, tidier
         self._bell: Bell | None = None
         self._slots = Slots(executor.perform, slots, self._clock)
         self._drain = Drain(self._clock)
@@ -90,7 +89,7 @@ class Worker:
         """
         self.failed = True  # until it is known that nothing was left behind
         self._bell = Bell(self._executor.workspace.wake_folder)
-        with self._bell, signals(self.stop, self._bell.fileno()), nearest.within(self._near):
+        with self._bell, signals(self.stop, self._bell.fileno()), nearest.within(self._near), self._tidier:
             self._recovery.owners.join(self._owner, now=self._clock.now())
             self._ring()  # the others shall watch over us from now on
             self._teller = Teller(self._ends)
@@ -99,8 +98,7 @@ class Worker:
                 self._meet_others()
                 self._recovery.sweep()
                 self._release_found()
-                with self._tidier:
-                    self._loop(stay)
+                self._loop(stay)
             except BaseException as fault:
                 self._fault = fault
                 self._drain.press(self._wishes())
@@ -166,6 +164,7 @@ class Worker:
                 owner=self._owner.id,
                 now=self._clock.now(),
                 actor=self._actor,
+                company=self._slots.company,
             )
         except (StoreBusy, DiskLow) as error:
             self._ends.close(ticket)
@@ -200,6 +199,8 @@ class Worker:
     def _start(self, claims: list[Claim]) -> None:
         for claim in claims:
             self._slots.put(claim)
+        if any(claim.job.runs_alone for claim in claims):
+            self._ring()  # others held back for this job; what waits behind it is theirs
 
     def _note_room(self, refusal: EngineError | None) -> None:
         """Nothing is claimed while the disk has no room; when there is some again, nobody rings."""

@@ -29,6 +29,8 @@ def check(wanted: Submission) -> None:
     """
     check_uuid("id", wanted.id)
     check_attempts(wanted.max_attempts)
+    if wanted.max_interruptions is not None:
+        check_attempts(wanted.max_interruptions, "max_interruptions")
     limits.check_size("input", len(wanted.input), limits.INPUT_BYTES, "submit a reference to the data instead")
     limits.check_text("kind", wanted.kind, limits.NAME_BYTES)
     limits.check_text("queue", wanted.queue, limits.NAME_BYTES)

@@ -101,7 +101,9 @@ class Ledger:
         """
         if self._driver.refusal("claim") is not None:
             return None
-        given = self._write("claim", lambda tx: claims.claim(tx, lanes, owner, [attempt], now), proof.claimed)
+        given = self._write(
+            "claim", lambda tx: claims.claim(tx, lanes, owner, [attempt], now, company=False), proof.claimed
+        )
         return given[0] if given else None
 
     def end(self, token: Token, ended: events.Ended, *, now: int, luck: float, actor: str) -> list[Job]:
@@ -124,9 +126,12 @@ class Ledger:
         owner: str,
         now: int,
         actor: str,
+        company: bool = False,
     ) -> Turn:
         """Record every attempt that ended and claim as many jobs as there are new attempt ids, in one transaction.
 
+        Args: company: whether attempts that have not ended run in the owner's process; then no job is given that must
+            run alone, nor any that waits behind one.
         Guarantees: a stale ending is answered as such and never harms the others. Nothing is claimed while
             `refusal("claim")` says why.
         """
@@ -137,7 +142,7 @@ class Ledger:
             ended = [_end_or_stale(tx, ending, now, actor) for ending in endings]
             if endings:
                 crash_point("acknowledge.written")
-            claimed = claims.claim(tx, lanes, owner, attempts, now) if attempts else []
+            claimed = claims.claim(tx, lanes, owner, attempts, now, company=company) if attempts else []
             if attempts:
                 crash_point("claim.written")
             return Turn(ended, claimed, claims.next_due(tx))

@@ -121,6 +121,7 @@ class Model:
             on_dependency=str(wanted.on_dependency),
             max_attempts=wanted.max_attempts,
             needs=tuple(dict.fromkeys(wanted.dependencies)),
+            max_interruptions=wanted.max_interruptions,
         )
         self.jobs[job.id] = job
         self._wait(job, "submit", now)

@@ -192,6 +192,8 @@ def test_give_up_on_is_asked_first() -> None:
         {"version": 0},
         {"max_attempts": 0},
         {"max_attempts": 101},
+        {"interruptions": 0},
+        {"interruptions": 101},
         {"active_limit_s": 0},
         {"active_limit_s": -1.0},
         {"active_limit_s": float("nan")},
@@ -205,7 +207,7 @@ def test_give_up_on_is_asked_first() -> None:
     ],
 )
 def test_an_impossible_kind_is_refused(wrong: dict[str, Any]) -> None:
-    """A kind has a name of at most 200 bytes, a version from 1, 1 to 100 attempts, and limits that can be kept."""
+    """A kind has a short name, a version from 1, 1 to 100 attempts and interruptions, and limits that can be kept."""
     right: dict[str, Any] = {"name": "test.work", "version": 1, "handler": print, "input_type": Any}
     Kind(**right)
     with pytest.raises((InvalidInput, TooLarge)):

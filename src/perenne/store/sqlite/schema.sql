@@ -58,7 +58,7 @@ create table job (
     diagnostic text check (length(cast(diagnostic as blob)) <= 2048),
     updated_at integer not null,
     finished_at integer,
-    revision integer not null default 1,
+    revision integer not null default 1, max_interruptions integer check (max_interruptions between 1 and 100),
     check ((attempt is not null) = (state = 'RUNNING'))
 ) strict;
 
