@@ -6,7 +6,6 @@ What does not live here: what is looked up before and after (`executor`), and wh
 from __future__ import annotations
 
 import traceback
-from typing import Any, Protocol
 
 import msgspec
 
@@ -15,15 +14,9 @@ from perenne.core.kind import Kind
 from perenne.core.lossless import first_loss
 from perenne.errors import Cancelled, ConfinementMissing, InvalidInput, TooLarge, Unwound, WallLimitReached
 from perenne.runtime import lacking
-from perenne.runtime.context import Context
+from perenne.runtime.context import Context, Log
 from perenne.runtime.saying import said
 from perenne.runtime.wishes import Wishes
-
-
-class Log(Protocol):
-    """Where a line about the attempt goes."""
-
-    def write(self, level: str, message: str, **fields: Any) -> bool: ...
 
 
 def handler(kind: Kind, context: Context, wishes: Wishes, log: Log) -> events.Answer:

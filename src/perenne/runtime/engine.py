@@ -27,7 +27,6 @@ from perenne.runtime.luck import Luck
 from perenne.runtime.owner import Holding
 from perenne.runtime.recovery import Recovery
 from perenne.runtime.tidier import Tidier
-from perenne.runtime.watchdog import Watchdog
 from perenne.runtime.worker import Report, Worker
 from perenne.store.driver import Driver
 from perenne.store.ledger import Ledger
@@ -219,7 +218,7 @@ class Engine:
     def worker(self, *, slots: int = 1) -> Worker:
         """The worker of this process.
 
-        Raises: NotAllowed: the workspace was not opened for work. InvalidInput: slots.
+        Raises: NotAllowed: the workspace was not opened for work. InvalidInput: slots, or a kind no child could find.
         """
         if self._holding is None:
             raise NotAllowed("worker: this workspace was opened without the worker's lock; open it with access='work'")
@@ -230,7 +229,7 @@ class Engine:
             )
         takes.check(slots=slots)
         owner = self._holding.owner
-        executor = Executor(self.workspace, self.app, self._ledger, self._clock, Watchdog(self._clock))
+        executor = Executor.of(self.workspace, self.app, self._ledger, self._clock, owner.id, slots)
         parts = (self.workspace, self.app, self._ledger, self._reader, self._owners, self._ends, self._clock)
         recovery = Recovery(*parts, f"worker:{owner.id}")
         self._worker = Worker(

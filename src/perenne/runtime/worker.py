@@ -78,10 +78,8 @@ class Worker:
         self._fault: BaseException | None = None
         self._waits_for: str | None = None
         self._unsaid: str | None = None
-        self._no_room = False
         self._due_at: int | None = None
-        self.report = Report()
-        self.failed = False
+        self.report, self.failed, self._no_room = Report(), False, False
 
     def run(self, *, stay: bool) -> Report:
         """Recover, then work: until nothing is due (stay: until told to stop).
@@ -90,23 +88,25 @@ class Worker:
         """
         self.failed = True  # until it is known that nothing was left behind
         self._bell = Bell(self._executor.workspace.wake_folder)
-        with self._bell, signals(self.stop, self._bell.fileno()), nearest.within(self._near), self._tidier:
+        with self._bell, signals(self.stop, self._bell.fileno()), nearest.within(self._near):
             self._recovery.owners.join(self._owner, now=self._clock.now())
             self._ring()  # the others shall watch over us from now on
             self._teller = Teller(self._ends)
+            self._executor.begin(stay=stay)
             self._slots.start()
             try:
                 self._meet_others()
                 self._recovery.sweep()
                 self._release_found()
-                self._loop(stay)
+                with self._tidier:
+                    self._loop(stay)
             except BaseException as fault:
                 self._fault = fault
                 self._drain.press(self._wishes())
             finally:
                 if not self._slots.close(GRACE_S):
                     die()  # its locks must not be free while a handler goes on
-                self._executor.watchdog.close()
+                self._executor.close()
                 self._teller.close(GRACE_S)
                 for watch in self._watches.values():
                     watch.close()
