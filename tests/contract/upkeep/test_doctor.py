@@ -170,7 +170,7 @@ def test_doctor_on_a_read_only_folder(place: Any, trouble: Any) -> None:
         timeout=60,
         env={**os.environ, "PYTHONPATH": SOURCE},
     )
-    assert done.stdout.splitlines() == ["file system warn", "owners warn", "27"], done.stderr
+    assert done.stdout.splitlines() == ["file system warn", "owners warn", "28"], done.stderr
     assert trouble.contents(place.workspace.root) == before
 
 
