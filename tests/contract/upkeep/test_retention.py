@@ -186,27 +186,31 @@ def test_every_field_of_the_rule(root: Path) -> None:
 
 
 SPELT_OUT = {
-    "DAYS": "11574 days; give a number in it",
-    "OTHERS": "give some of FINAL",
-    "FINAL": "CANCELLED, COMPLETED, DEAD, FAILED",
+    "DAYS": ", the limit is 0 to 11574 days; give a number in it",
+    "KEEP": ", the limit is 0 to 2147483648; give a whole number in it, or leave it out",
+    "STATES": "; give some states of finished jobs: CANCELLED, COMPLETED, DEAD, FAILED",
+    "FIELDS": "no such field; known are older_than_days, keep, states, keep_history",
 }
 
 
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("", "retention.older_than_days: None; give an age, a number of jobs to keep, or both"),
-        ("keep = -1", "retention.keep: -1; the limit is 0 to 2147483648; give a number in it"),
-        ("keep = true", "retention.keep: True; give a whole number"),
-        ("keep = 1.5", "retention.keep: 1.5; give a whole number"),
-        ("older_than_days = '3'", "retention.older_than_days: '3'; give a number"),
-        ("older_than_days = nan", "retention.older_than_days: nan; the limit is 0 to DAYS"),
-        ("older_than_days = 2e4", "retention.older_than_days: 20000.0; the limit is 0 to DAYS"),
-        ("keep = 1\nstates = 'DEAD'", "retention.states: 'DEAD'; give a list of some of FINAL"),
-        ("keep = 1\nstates = ['GONE']", "retention.states: ['GONE']; give a list of some of FINAL"),
-        ("keep = 1\nstates = ['QUEUED']", "retention.states: ['QUEUED']; only finished jobs can go; OTHERS"),
-        ("keep = 1\nkeep_history = 1", "retention.keep_history: 1; give true or false"),
-        ("age = 1", "retention.age: 1; no such field; known are older_than_days, keep, states, keep_history"),
+        ("", "older_than_days: neither it nor keep is given; give an age, a number of jobs to keep, or both"),
+        ("keep = -1", "keep: -1KEEP"),
+        ("keep = true", "keep: TrueKEEP"),
+        ("keep = 1.5", "keep: 1.5KEEP"),
+        ("older_than_days = '3'", "older_than_days: '3'DAYS"),
+        ("older_than_days = -1", "older_than_days: -1DAYS"),
+        ("older_than_days = nan", "older_than_days: nanDAYS"),
+        ("older_than_days = 2e4", "older_than_days: 20000.0DAYS"),
+        ("keep = 1\nstates = 'DEAD'", "states: 'DEAD'STATES"),
+        ("keep = 1\nstates = ['GONE']", "states: ['GONE']STATES"),
+        ("keep = 1\nstates = ['QUEUED']", "states: ['QUEUED']STATES"),
+        ("keep = 1\nstates = [['DEAD']]", "states: [['DEAD']]STATES"),
+        ("keep = 1\nstates = []", "states: ()STATES"),
+        ("keep = 1\nkeep_history = 1", "keep_history: 1; give true or false"),
+        ("age = 1", "age: FIELDS"),
     ],
 )  # fmt: skip
 def test_a_bad_rule_is_refused_before_anything_is_opened(root: Path, line: str, sentence: str) -> None:
@@ -216,7 +220,7 @@ def test_a_bad_rule_is_refused_before_anything_is_opened(root: Path, line: str, 
         perenne.open(root, APP, access="work")
     for short, long in SPELT_OUT.items():
         sentence = sentence.replace(short, long)
-    assert str(refused.value) == f"{root / 'workspace.toml'}: {sentence}"
+    assert str(refused.value) == f"{root / 'workspace.toml'}: retention.{sentence}"
     perenne.open(root, APP, access="read").close()
     said = {finding.name: finding for finding in doctor(root, APP, inspector=inspection)}["retention"]
     assert said.verdict == "bad"
