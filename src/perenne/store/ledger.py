@@ -10,7 +10,7 @@ windows (`reader`), clocks, handlers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -20,15 +20,13 @@ from perenne.core.dependencies import ordered
 from perenne.core.identity import is_uuid
 from perenne.core.job import Durability, Job, Receipt, Submission, Token
 from perenne.crashpoints import crash_point
-from perenne.errors import EngineError, InvalidInput, StaleToken
-from perenne.store import claims, dependants, intake, moves, proof, rows, writes
+from perenne.errors import EngineError, StaleToken
+from perenne.store import claims, controls, dependants, intake, moves, proof, rows, writes
 from perenne.store.claims import Claim as Claim
 from perenne.store.claims import Lane as Lane
 from perenne.store.driver import Driver, Growth, Transaction
 
 T = TypeVar("T")
-
-Verb = Literal["pause", "resume", "stop"]
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -113,7 +111,7 @@ class Ledger:
         """
         return self._write(
             "acknowledge",
-            lambda tx: _end(tx, token, ended, ended.active_ms, now, luck, actor),
+            lambda tx: end_attempt(tx, Ending(token, ended, luck), now, actor),
             lambda tx, _: proof.ended(tx, token),
         )
 
@@ -172,14 +170,14 @@ class Ledger:
         """
         return self._write("control", lambda tx: _tell(tx, job_id, event, now, actor))
 
-    def control(self, verb: Verb, queue: str | None, *, now: int, actor: str) -> None:
+    def control(self, verb: controls.Verb, queue: str | None, *, now: int, actor: str) -> None:
         """Pause, resume or stop a queue, or the whole workspace (None); `resume` clears both pause and stop.
 
         Raises: InvalidInput: no such queue.
         """
         if queue is not None:
             limits.check_text("queue", queue, limits.NAME_BYTES)
-        self._write("control", lambda tx: _control(tx, verb, queue, now, actor))
+        self._write("control", lambda tx: controls.steer(tx, verb, queue, now, actor))
 
     def add_queue(self, name: str, capacity: int) -> None:
         """A queue with its bound, unless it is there already.
@@ -242,9 +240,14 @@ def _find(tx: Transaction, job_id: str) -> Job | None:
     return rows.job(row) if row else None
 
 
+def end_attempt(tx: Transaction, ending: Ending, now: int, actor: str) -> list[Job]:
+    """Record how an attempt ended, inside a transaction; as `Ledger.end`."""
+    return _end(tx, ending.token, ending.ended, ending.ended.active_ms, now, ending.luck, actor)
+
+
 def _end_or_stale(tx: Transaction, ending: Ending, now: int, actor: str) -> list[Job] | StaleToken:
     try:
-        return _end(tx, ending.token, ending.ended, ending.ended.active_ms, now, ending.luck, actor)
+        return end_attempt(tx, ending, now, actor)
     except StaleToken as late:
         return late  # raised before anything of it was written
 
@@ -274,19 +277,3 @@ def _tell(tx: Transaction, job_id: str, event: events.Event, now: int, actor: st
         dependants.wait_again(tx, moved, actor=actor, now=now)
     moved = dependants.block_again(tx, moved, actor=actor, now=now)
     return dependants.settle_blocked(tx, moved, actor=actor, now=now) + freed
-
-
-def _control(tx: Transaction, verb: Verb, queue: str | None, now: int, actor: str) -> None:
-    row = tx.one("read_store") if queue is None else tx.one("read_queue", name=queue)
-    if row is None:
-        known = ", ".join(line[0] for line in tx.all("list_queues")) or "none"
-        raise InvalidInput(f"queue: {queue!r} does not exist here; known: {known}", field="queue", value=queue)
-    *_, was_paused, was_stopped = row
-    paused = verb == "pause" or (verb == "stop" and bool(was_paused))
-    stopped = verb == "stop" or (verb == "pause" and bool(was_stopped))
-    if queue is None:
-        tx.run("set_store_controls", paused=paused, stopped=stopped)
-    else:
-        tx.run("set_queue_controls", name=queue, paused=paused, stopped=stopped)
-    subject = "workspace" if queue is None else f"queue:{queue}"
-    writes.write_line(tx, None, subject, verb, None, None, f"{verb}_requested", actor, now, None)
