@@ -108,6 +108,11 @@ class Worker:
         self.failed = False
         return self.report
 
+    @property
+    def bell_name(self) -> str | None:
+        """What to leave out when its own news are told."""
+        return None if self._bell is None else self._bell.path.name
+
     def stop(self) -> None:
         """Drain: running attempts end at their next boundary and go back to the queue. Twice: stop their tools too."""
         self._drain.asked += 1

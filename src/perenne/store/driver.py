@@ -24,19 +24,28 @@ class Transaction(Protocol):
     def all(self, query: str, **values: object) -> list[Row]:
         """Every row."""
 
-    def run(self, query: str, **values: object) -> int:
-        """Carry out a write; how many rows it touched."""
+    def run(self, query: str, *row: object, **values: object) -> int:
+        """Carry out a write, its parameters given by name or, all of them, by place; how many rows it touched."""
 
 
 class Driver(Protocol):
     """A database that holds one ledger."""
 
-    def write(self, work: Callable[[Transaction], T], *, recheck: Callable[[Transaction, T], bool] | None = None) -> T:
+    def write(
+        self,
+        work: Callable[[Transaction], T],
+        *,
+        recheck: Callable[[Transaction, T], bool] | None = None,
+        then: Callable[[], None] | None = None,
+    ) -> T:
         """Run `work` in a write transaction that no other writer can interleave with; answer after it is durable.
 
-        `work` does no I/O of its own, may run inside a group with others, and changes nothing when it raises.
+        `work` does no I/O of its own, may run inside a group with others, and changes nothing when it raises. It may be
+        undone and run again, when a neighbour in its group failed.
         Args:
             recheck: whether what `work` answered stands, asked in a later transaction when a commit failed half-way.
+            then: called after the commit and before the answer, once for all in a group that ask for the same; it
+                neither waits nor raises.
         Raises:
             StoreBusy, DiskLow, StoreFailed, and whatever `work` raises: nothing was changed.
             OutcomeUnknown: the commit failed half-way, and there is no `recheck`, or the disk still fails.

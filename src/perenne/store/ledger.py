@@ -10,6 +10,7 @@ windows (`reader`), clocks, handlers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal, TypeVar
 
 import msgspec
@@ -29,6 +30,9 @@ from perenne.store.driver import Driver, Growth, Transaction
 T = TypeVar("T")
 
 Verb = Literal["pause", "resume", "stop"]
+
+_HEARD = ("submit", "control")
+_QUIET = ("claim", "acknowledge", "recover", "progress")
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -50,8 +54,11 @@ class Turn(msgspec.Struct, frozen=True):
 class Ledger:
     """All jobs of one workspace."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, wake: Callable[[], None] | None = None) -> None:
+        """Args: wake: tells who sleeps to look again; called after what may give them work, once for a whole group."""
         self._driver = driver
+        self._committed = {protocol: partial(_committed, protocol, None) for protocol in _QUIET}
+        self._committed |= {protocol: partial(_committed, protocol, wake) for protocol in _HEARD}
 
     def submit(self, wanted: Submission, *, now: int, actor: str) -> Receipt:
         """Store a job durably, or find the one this request already made.
@@ -219,9 +226,13 @@ class Ledger:
             crash_point(f"{protocol}.written")
             return answer
 
-        answer = self._driver.write(pointed, recheck=recheck)
-        crash_point(f"{protocol}.committed")
-        return answer
+        return self._driver.write(pointed, recheck=recheck, then=self._committed[protocol])
+
+
+def _committed(protocol: str, wake: Callable[[], None] | None) -> None:
+    crash_point(f"{protocol}.committed")
+    if wake is not None:
+        wake()
 
 
 def _find(tx: Transaction, job_id: str) -> Job | None:

@@ -122,12 +122,18 @@ class SQLiteDriver:
                 connection.set_busy_timeout(0)
         return connection
 
-    def write(self, work: Callable[[Transaction], T], *, recheck: Callable[[Transaction, T], bool] | None = None) -> T:
+    def write(
+        self,
+        work: Callable[[Transaction], T],
+        *,
+        recheck: Callable[[Transaction, T], bool] | None = None,
+        then: Callable[[], None] | None = None,
+    ) -> T:
         """As `Driver.write`."""
         if self._writer is None:
             raise NotAllowed("access: this workspace was opened to read; open it with access='write' to change it")
         self._hold.check()
-        return self._writer.write(work, recheck=recheck)
+        return self._writer.write(work, recheck=recheck, then=then)
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """As `Driver.read`."""

@@ -62,6 +62,7 @@ class Pen:
     def _use(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self.execute = connection.execute
+        self.count_changes = connection.total_changes
         self.statements = Statements(connection, self._queries)
 
     def begin(self, deadline: float) -> None:

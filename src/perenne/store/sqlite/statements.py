@@ -23,6 +23,6 @@ class Statements:
     def all(self, query: str, **values: object) -> list[Row]:
         return self._execute(self._queries[query], values).fetchall()
 
-    def run(self, query: str, **values: object) -> int:
-        self._execute(self._queries[query], values)
+    def run(self, query: str, *row: object, **values: object) -> int:
+        self._execute(self._queries[query], row or values)
         return self._changes()

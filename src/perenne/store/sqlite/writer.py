@@ -40,16 +40,19 @@ _OF_A_REQUEST = (
 class _Request:
     """One caller's work, and the lock a caller that must wait sleeps on until it is settled or told to lead."""
 
-    __slots__ = ("answer", "bell", "deadline", "error", "recheck", "settled", "work")
+    answer: Any = None
+    error: BaseException | None = None
+    settled = False
+    bell: threading.Lock | None = None
 
     def __init__(
-        self, work: Callable[[Transaction], Any], recheck: Callable[[Transaction, Any], bool] | None, deadline: float
+        self,
+        work: Callable[[Transaction], Any],
+        recheck: Callable[[Transaction, Any], bool] | None,
+        then: Callable[[], None] | None,
+        deadline: float,
     ) -> None:
-        self.work, self.recheck, self.deadline = work, recheck, deadline
-        self.answer: Any = None
-        self.error: BaseException | None = None
-        self.settled = False
-        self.bell: threading.Lock | None = None
+        self.work, self.recheck, self.then, self.deadline = work, recheck, then, deadline
 
     def hang_bell(self) -> None:
         self.bell = threading.Lock()
@@ -100,9 +103,15 @@ class Writer:
         self._guard = threading.Lock()
         self._led = False
 
-    def write(self, work: Callable[[Transaction], T], *, recheck: Callable[[Transaction, T], bool] | None = None) -> T:
+    def write(
+        self,
+        work: Callable[[Transaction], T],
+        *,
+        recheck: Callable[[Transaction, T], bool] | None = None,
+        then: Callable[[], None] | None = None,
+    ) -> T:
         """As `Driver.write`."""
-        request = _Request(work, recheck, time.monotonic() + self._busy_s)
+        request = _Request(work, recheck, then, time.monotonic() + self._busy_s)
         interrupted = None if self._enter(request) else _sleep(request)
         if not request.settled:
             self._lead(request)
@@ -156,13 +165,14 @@ class Writer:
         with self._guard:
             self._waiting.extendleft(reversed(followers))
 
-    def _take(self, group: list[_Request]) -> list[_Request]:
-        """Move the next request that waits into the group; what was moved."""
-        self._pen.hold.check()  # in a forked child, `_guard` may be held by a thread that is not there
-        with self._guard:
-            taken = [self._waiting.popleft()] if self._waiting else []
-        group += taken
-        return taken
+    def _take(self, group: list[_Request]) -> _Request | None:
+        """Move the next request that waits into the group; only who leads takes any, so no lock is needed."""
+        self._pen.hold.check()
+        if not self._waiting:
+            return None
+        request = self._waiting.popleft()
+        group.append(request)
+        return request
 
     @staticmethod
     def _answer(group: list[_Request]) -> None:
@@ -192,24 +202,46 @@ class Writer:
             interrupt = self._pen.commit()
         except HalfWay as failed:
             interrupt = self._resolve(group, failed.error)
+        try:
+            self._call_once(group)
+        except BaseException as late:
+            interrupt = interrupt or late  # all is durable: it concerns the leader alone
         group[0].error = group[0].error or interrupt
 
+    @staticmethod
+    def _call_once(group: list[_Request]) -> None:
+        """What the members want done after their commit, once for all that want the same."""
+        for then in {request.then for request in group if request.error is None}:
+            if then is not None:
+                then()
+
     def _fill(self, group: list[_Request]) -> None:
-        started = time.monotonic()
+        """Run request after request, without a savepoint each until one fails that has written something."""
+        started, run = time.monotonic(), self._run
         # The leader's own request is always in: its thread may have been put aside for longer than a group may take.
         while not group or (len(group) < GROUP_REQUESTS and time.monotonic() - started < GROUP_S):
-            taken = self._take(group)
-            if not taken:
+            request = self._take(group)
+            if request is None:
                 return
             if len(group) == 1 and not self._waiting:
                 # Alone: the transaction itself undoes what raises.
-                taken[0].answer = taken[0].work(self._pen.statements)
+                request.answer = request.work(self._pen.statements)
                 return
-            self._run(taken[0])
+            written = self._pen.count_changes()
+            if not run(request) and self._pen.count_changes() != written and run == self._run:
+                self._start_again(group)
+                run = self._run_apart
 
-    def _run(self, request: _Request) -> None:
-        """A request that raises undoes its own statements only; its neighbours stand."""
-        self._pen.execute("savepoint request")
+    def _start_again(self, group: list[_Request]) -> None:
+        """Undo the whole group, and run its members again, each so that it can be undone by itself."""
+        self._pen.undo(None)
+        self._pen.begin(group[0].deadline)
+        for request in group:
+            self._run_apart(request)
+
+    def _run(self, request: _Request) -> bool:
+        """Whether the request could be carried out; what it can be blamed for is its answer then."""
+        request.answer = request.error = None
         try:
             request.answer = request.work(self._pen.statements)
         except Exception as error:
@@ -217,8 +249,19 @@ class Writer:
                 raise
             self._pen.hold.check()
             request.error = self._pen.explained(error) if isinstance(error, apsw.Error) else error
+        return request.error is None
+
+    def _run_apart(self, request: _Request) -> bool:
+        """A request that raises undoes its own statements only; its neighbours stand.
+
+        Not the usual way: a savepoint costs as much as a statement, and few requests fail once they have written.
+        """
+        self._pen.execute("savepoint request")
+        done = self._run(request)
+        if not done:
             self._pen.execute("rollback to request")
         self._pen.execute("release request")
+        return done
 
     def _resolve(self, group: list[_Request], error: apsw.Error) -> BaseException | None:
         """After a commit that failed half-way: find out what became of it, and tell each caller.
