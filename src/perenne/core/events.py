@@ -130,6 +130,10 @@ class Ended(Event, frozen=True, kw_only=True):
 
 
 class Interrupted(Event, frozen=True):
-    """The owner is proved dead; the lookup was done by the one that proved it."""
+    """The owner is proved dead; the lookup was done by the one that proved it.
+
+    `began` is false only with proof that the attempt was claimed and nothing of it ever ran.
+    """
 
     published: Published
+    began: bool = True

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -16,6 +16,11 @@ from perenne.core import limits, lossless
 from perenne.core.publication import Publication, Published
 from perenne.core.retry import Backoff
 from perenne.errors import InvalidInput
+
+Isolation = Literal["thread", "process"]
+
+# Below it no interpreter starts; above it no machine has so much.
+MEMORY_LIMIT_BYTES = range(128 << 20, 1 << 48)
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
@@ -35,6 +40,10 @@ class Kind:
         missing: a sentence when something the handler needs is not here (a tool), else None.
         retry_on, give_up_on: exception types; the more specific list, `give_up_on`, is asked first.
         active_limit_s: active seconds the job may use over its attempts; then it ends BLOCKED.
+        interruptions: how often its worker may die under the job, the last time included; None: each spends an attempt.
+        isolation: where the handler runs: in a thread of the worker, or in a process of its own, a child.
+        wall_limit_s: seconds an attempt may take; then it failed. A child is ended, a thread cannot be.
+        memory_limit_bytes: address space of the child; what allocates more gets a MemoryError.
     """
 
     name: str
@@ -52,17 +61,48 @@ class Kind:
     retry_on: tuple[type[Exception], ...] = (Exception,)
     give_up_on: tuple[type[Exception], ...] = ()
     active_limit_s: float | None = None
+    interruptions: int | None = None
+    isolation: Isolation = "thread"
+    wall_limit_s: float | None = None
+    memory_limit_bytes: int | None = None
 
     def __post_init__(self) -> None:
         limits.check_text("kind", self.name, limits.NAME_BYTES)
         if self.version < 1:
             raise InvalidInput(f"kind {self}: version {self.version}; give a version from 1", field="version")
         check_attempts(self.max_attempts)
-        if self.active_limit_s is not None and not 0 < self.active_limit_s <= limits.WAIT_MOST_S:
+        if self.interruptions is not None:
+            check_attempts(self.interruptions, "interruptions")
+        self._check_seconds("active_limit_s", self.active_limit_s)
+        self._check_seconds("wall_limit_s", self.wall_limit_s)
+        self._check_isolation()
+
+    def _check_seconds(self, field: str, seconds: float | None) -> None:
+        if seconds is not None and not 0 < seconds <= limits.WAIT_MOST_S:
             raise InvalidInput(
-                f"kind {self}: active_limit_s {self.active_limit_s} must be above 0 and at most "
-                f"{limits.WAIT_MOST_S:.0f}, or None for no limit",
-                field="active_limit_s",
+                f"kind {self}: {field} {seconds} must be above 0 and at most {limits.WAIT_MOST_S:.0f}, "
+                f"or None for no limit",
+                field=field,
+            )
+
+    def _check_isolation(self) -> None:
+        if self.isolation not in get_args(Isolation):
+            raise InvalidInput(
+                f"kind {self}: isolation {self.isolation!r}; give one of {', '.join(get_args(Isolation))}",
+                field="isolation",
+            )
+        if self.memory_limit_bytes is None:
+            return
+        if self.isolation != "process":
+            raise InvalidInput(
+                f"kind {self}: memory_limit_bytes bounds a process; give isolation='process' too, or leave it out",
+                field="memory_limit_bytes",
+            )
+        if self.memory_limit_bytes not in MEMORY_LIMIT_BYTES:
+            raise InvalidInput(
+                f"kind {self}: memory_limit_bytes {self.memory_limit_bytes}, the limit is {MEMORY_LIMIT_BYTES[0]} to "
+                f"{MEMORY_LIMIT_BYTES[-1]}; give a number in it",
+                field="memory_limit_bytes",
             )
 
     def __str__(self) -> str:
@@ -135,16 +175,16 @@ class Kind:
         )
 
 
-def check_attempts(value: int) -> int:
-    """The value, when it is a legal number of attempts.
+def check_attempts(value: int, field: str = "max_attempts") -> int:
+    """The value, when it is a legal number of attempts or of interruptions.
 
     Raises: InvalidInput.
     """
     if value not in limits.ATTEMPTS:
         low, high = limits.ATTEMPTS[0], limits.ATTEMPTS[-1]
         raise InvalidInput(
-            f"max_attempts: {value}, the limit is {low} to {high}; give a number in it",
-            field="max_attempts",
+            f"{field}: {value}, the limit is {low} to {high}; give a number in it",
+            field=field,
             value=value,
         )
     return value

@@ -107,7 +107,7 @@ class Context:
 
     def keep_progress(self) -> None:
         """Write the newest progress, if it is not in the ledger yet."""
-        if self._unkept is None:
+        if self._unkept is None or self._wishes.fenced:
             return
         done, total, message = self._unkept
         self._kept_at = self._clock.monotonic()

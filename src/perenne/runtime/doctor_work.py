@@ -174,6 +174,17 @@ def kinds(ward: Ward) -> Iterator[Finding]:
         yield ok("kinds", f"app {ward.app.name} knows the kind of every unfinished job")
 
 
+def wall_limits(ward: Ward) -> Iterator[Finding]:
+    """Kinds whose attempts have a hard limit that nobody can enforce, because they run in a thread."""
+    kinds = [] if ward.app is None else [kind for kind in ward.app.kinds if kind.wall_limit_s is not None]
+    bare = [str(kind) for kind in kinds if kind.isolation == "thread"]
+    if bare:
+        sentence = f"{some(bare)}: wall_limit_s in a thread, which cannot be ended; a runaway takes its worker along"
+        yield warn("wall limits", sentence, "give isolation='process' to these kinds")
+    elif kinds:
+        yield ok("wall limits", "every kind with a hard limit runs in a child")
+
+
 def files(ward: Ward) -> Iterator[Finding]:
     """Files of jobs and attempts that the ledger does not know, listed before it is asked."""
     logs = {path.stem for path in (ward.workspace.own_folder / "logs").glob("*.jsonl") if path.stem != "engine"}
@@ -203,4 +214,4 @@ def _names(folder: Path) -> set[str]:
     return set(os.listdir(folder)) if folder.is_dir() else set()
 
 
-CHECKS = (controls, contradictions, owners, owner_locks, running, in_doubt, blocked, kinds, files)
+CHECKS = (controls, contradictions, owners, owner_locks, running, in_doubt, blocked, kinds, wall_limits, files)

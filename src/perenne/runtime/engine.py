@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
+from perenne import nearest
 from perenne.app import App
 from perenne.core import events
 from perenne.core.job import Attempt, HistoryLine, Job, Queue, Receipt, Submission
@@ -27,6 +28,7 @@ from perenne.runtime.joblog import JobLog
 from perenne.runtime.luck import Luck
 from perenne.runtime.owner import Holding
 from perenne.runtime.recovery import Recovery
+from perenne.runtime.watchdog import Watchdog
 from perenne.runtime.worker import Report, Worker
 from perenne.store.driver import Driver
 from perenne.store.ledger import Ledger
@@ -62,15 +64,18 @@ class Engine:
     def submit(self, kind: Kind | str, input: object, *, patience_s: float = 0.0, **wishes: Any) -> Receipt:
         """Store a job durably and wake an idle worker; the same key and content again gives the same job.
 
-        Args: patience_s: how long to wait for room in a full queue. wishes: see `Wishes`.
+        Args: patience_s: how long to wait for room in a full queue. wishes: see `Wishes`, such as durability="relaxed".
         Raises: UnknownKind, InvalidInput, TooLarge, QueueFull, DuplicateJob, JobNotFound, DependencyCycle; the call
         then changed nothing.
-        Guarantees: the job survives kill -9 and power loss once this returned.
+        Guarantees: the job survives kill -9 and power loss once this returned; a relaxed one, as its receipt says, may
+        be lost with the power until the next durable commit.
         """
         return self._enter([self.request(kind, input, **wishes)], patience_s)[0]
 
     def submit_many(self, batch: Sequence[Submission], *, patience_s: float = 0.0) -> list[Receipt]:
         """Store what `request` made, all or none, in one transaction; members may wait for each other by id.
+
+        One member that asks for durability makes all of them durable.
 
         Raises: as `submit`, naming the member; a circle of dependencies by its path.
         """
@@ -214,11 +219,20 @@ class Engine:
                 f"slots: {slots}, the limit is 1 to 1024; give a number in it", field="slots", value=slots
             )
         owner = self._holding.owner
-        executor = Executor(self.workspace, self.app, self._ledger, self._clock)
+        executor = Executor(self.workspace, self.app, self._ledger, self._clock, Watchdog(self._clock))
         parts = (self.workspace, self.app, self._ledger, self._reader, self._owners, self._ends, self._clock)
         recovery = Recovery(*parts, f"worker:{owner.id}")
         self._worker = Worker(
-            executor, recovery, self._reader, owner, self._ends, self._luck, self._log, self._ring, slots=slots
+            executor,
+            recovery,
+            self._reader,
+            owner,
+            self._ends,
+            self._luck,
+            self._log,
+            self._ring,
+            slots=slots,
+            near=self,
         )
         return self._worker
 
@@ -234,11 +248,14 @@ class Engine:
             self._holding.release()
 
     def __enter__(self) -> Engine:
+        """Until it is left, tasks of this app that are enqueued by this thread come here."""
+        nearest.enter(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        nearest.leave(self)
         self.close()
 
     def _tell(self, job_id: str, event: events.Event) -> Job:

@@ -116,7 +116,7 @@ class Recovery:
 
 def _unknown(job: Job) -> Published:
     """A kind that this program does not know: back to the queue, where only who knows it takes it and looks first."""
-    if job.attempts_left > 0 and not job.cancel_asked and not job.pause_asked:
+    if job.outlives_interruption and not job.cancel_asked and not job.pause_asked:
         return Published.absent()
     return Published(
         "unknown", f"kind {job.kind}@{job.version} is not known here, so nobody could look what is published"

@@ -1,4 +1,4 @@
-"""What is asked of one running attempt, from any thread: to end for cancel, limit, quota, suspend or pause.
+"""What is asked of one running attempt, from any thread: to end for cancel, a limit, quota, suspend or pause.
 
 A wish is met at the next boundary. Hard wishes also stop the tool that the attempt runs, at once: whatever a person
 asked. A worker that drains by itself lets the tool end within its grace time.
@@ -12,8 +12,9 @@ from perenne.errors import Cancelled, Unwound
 from perenne.runtime.stop import Stop
 
 # E-S2's order: who comes first decides how the attempt ends.
-ORDER = ("stale", "cancel", "limit", "quota", "suspend", "pause")
-HARD = frozenset({"stale", "cancel", "limit", "pause"})
+ORDER = ("stale", "cancel", "limit", "wall", "quota", "suspend", "pause")
+HARD = frozenset({"stale", "cancel", "limit", "wall", "pause"})
+FENCED = frozenset({"stale", "wall"})  # the attempt goes on at most in vain: it has lost its right to write
 
 
 class Wishes:
@@ -38,6 +39,11 @@ class Wishes:
 
     def asked(self, why: str) -> bool:
         return why in self._asked
+
+    @property
+    def fenced(self) -> bool:
+        """Whether nothing that the attempt does may be kept any more."""
+        return not FENCED.isdisjoint(self._asked)
 
     @property
     def first(self) -> str | None:

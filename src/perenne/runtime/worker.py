@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from perenne import nearest
 from perenne.core import events
 from perenne.core.job import Job
 from perenne.core.kind import Kind
@@ -58,14 +59,17 @@ class Worker:
         ring: Callable[[], None],
         *,
         slots: int,
+        near: nearest.Open,
     ) -> None:
+        """Args: near: where a handler's tasks go when they are enqueued."""
         self._executor, self._recovery, self._reader, self._owner = executor, recovery, reader, owner
         self._ledger, self._clock, self._ends, self._luck, self._log = executor.ledger, executor.clock, ends, luck, log
         self._lanes = [Lane(kind.name, kind.version) for kind in executor.app.kinds]
-        self._ring, self._actor = ring, f"worker:{owner.id}"
+        self._ring, self._actor, self._near = ring, f"worker:{owner.id}", near
         self._bell: Bell | None = None
         self._slots = Slots(executor.perform, slots, self._clock)
         self._drain = Drain(self._clock)
+        executor.watchdog.drain = self.stop
         self._unrecorded: list[Running] = []
         self._watches: dict[str, Watch] = {}
         self._fault: BaseException | None = None
@@ -83,7 +87,7 @@ class Worker:
         """
         self.failed = True  # until it is known that nothing was left behind
         self._bell = Bell(self._executor.workspace.wake_folder)
-        with self._bell, signals(self.stop, self._bell.fileno()):
+        with self._bell, signals(self.stop, self._bell.fileno()), nearest.within(self._near):
             self._recovery.owners.join(self._owner, now=self._clock.now())
             self._ring()  # the others shall watch over us from now on
             self._teller = Teller(self._ends)
@@ -99,6 +103,7 @@ class Worker:
             finally:
                 if not self._slots.close(GRACE_S):
                     die()  # its locks must not be free while a handler goes on
+                self._executor.watchdog.close()
                 self._teller.close(GRACE_S)
                 for watch in self._watches.values():
                     watch.close()
@@ -162,6 +167,7 @@ class Worker:
                 owner=self._owner.id,
                 now=self._clock.now(),
                 actor=self._actor,
+                company=self._slots.company,
             )
         except (StoreBusy, DiskLow) as error:
             self._ends.close(ticket)
@@ -196,6 +202,8 @@ class Worker:
     def _start(self, claims: list[Claim]) -> None:
         for claim in claims:
             self._slots.put(claim)
+        if any(claim.job.runs_alone for claim in claims):
+            self._ring()  # others held back for this job; what waits behind it is theirs
 
     def _note_room(self, refusal: EngineError | None) -> None:
         """Nothing is claimed while the disk has no room; when there is some again, nobody rings."""

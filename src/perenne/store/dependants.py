@@ -70,7 +70,7 @@ def _meet_bad_end(tx: Transaction, waiting: Job, dependency: str, actor: str, no
     if waiting.on_dependency is OnDependency.FAIL:
         return writes.step(tx, waiting, events.FailDependency(dependency), actor, now)
     if waiting.reason in _BY_DEPENDENCIES:
-        writes.note(tx, waiting, "dependency_failed", f"dependency {dependency} ended badly", now)
+        writes.note(tx, waiting, "dependency_failed", f"dependency {dependency} ended badly")
     return writes.read(tx, waiting.seq)
 
 
@@ -93,7 +93,7 @@ def _wait_for_it(tx: Transaction, waiting: Job, actor: str, now: int) -> None:
         # A missing tool is met again when the dependencies are there; till then its return must not release the job.
         dependency = _bad_need(tx, waiting)
         sentence = f"dependency {dependency} ended badly" if dependency else None
-        writes.note(tx, waiting, "dependency_failed" if dependency else "waiting_for_dependencies", sentence, now)
+        writes.note(tx, waiting, "dependency_failed" if dependency else "waiting_for_dependencies", sentence)
 
 
 def block_again(tx: Transaction, job: Job, *, actor: str, now: int) -> Job:

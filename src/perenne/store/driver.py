@@ -36,6 +36,7 @@ class Driver(Protocol):
         work: Callable[[Transaction], T],
         *,
         recheck: Callable[[Transaction, T], bool] | None = None,
+        durable: bool = True,
         then: Callable[[], None] | None = None,
     ) -> T:
         """Run `work` in a write transaction that no other writer can interleave with; answer after it is durable.
@@ -44,6 +45,8 @@ class Driver(Protocol):
         undone and run again, when a neighbour in its group failed.
         Args:
             recheck: whether what `work` answered stands, asked in a later transaction when a commit failed half-way.
+            durable: false answers once all see it and it survives kill -9; a power cut may take it until the next
+            durable write, of whatever process, has been answered. A durable answer vouches for all that `work` saw.
             then: called after the commit and before the answer, once for all in a group that ask for the same; it
                 neither waits nor raises.
         Raises:

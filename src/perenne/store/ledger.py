@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -19,17 +19,15 @@ from perenne.core import events, limits
 from perenne.core.decide import Ask, Change, decide
 from perenne.core.dependencies import ordered
 from perenne.core.identity import is_uuid
-from perenne.core.job import Job, Receipt, Submission, Token
+from perenne.core.job import Durability, Job, Receipt, Submission, Token
 from perenne.crashpoints import crash_point
-from perenne.errors import EngineError, InvalidInput, StaleToken
-from perenne.store import claims, dependants, intake, moves, proof, rows, writes
+from perenne.errors import EngineError, StaleToken
+from perenne.store import claims, controls, dependants, intake, moves, proof, rows, writes
 from perenne.store.claims import Claim as Claim
 from perenne.store.claims import Lane as Lane
 from perenne.store.driver import Driver, Growth, Transaction
 
 T = TypeVar("T")
-
-Verb = Literal["pause", "resume", "stop"]
 
 _HEARD = ("submit", "control")
 _QUIET = ("claim", "acknowledge", "recover", "progress")
@@ -61,7 +59,7 @@ class Ledger:
         self._committed |= {protocol: partial(_committed, protocol, wake) for protocol in _HEARD}
 
     def submit(self, wanted: Submission, *, now: int, actor: str) -> Receipt:
-        """Store a job durably, or find the one this request already made.
+        """Store a job, as durably as it asks for, or find the one this request already made.
 
         Raises:
             QueueFull, DuplicateJob, JobNotFound (a dependency), DependencyCycle, InvalidInput, TooLarge.
@@ -69,7 +67,12 @@ class Ledger:
         """
         intake.check(wanted)
         self._refuse_growth()
-        return self._write("submit", lambda tx: intake.find_or_insert(tx, wanted, now, actor), proof.stored)
+        return self._write(
+            "submit",
+            lambda tx: intake.find_or_insert(tx, wanted, now, actor),
+            proof.stored,
+            durable=wanted.durability is Durability.DURABLE,
+        )
 
     def submit_many(self, batch: Sequence[Submission], *, now: int, actor: str) -> list[Receipt]:
         """Store a batch in one transaction, all or none; its members may wait for each other, in any order.
@@ -83,6 +86,7 @@ class Ledger:
             "submit",
             lambda tx: intake.enter_all(tx, order, now, actor),
             lambda tx, receipts: proof.stored(tx, *receipts.values()),
+            durable=intake.durability(order) is Durability.DURABLE,
         )
         return [answers[wanted.id] for wanted in batch]
 
@@ -102,7 +106,9 @@ class Ledger:
         """
         if self._driver.refusal("claim") is not None:
             return None
-        given = self._write("claim", lambda tx: claims.claim(tx, lanes, owner, [attempt], now), proof.claimed)
+        given = self._write(
+            "claim", lambda tx: claims.claim(tx, lanes, owner, [attempt], now, company=False), proof.claimed
+        )
         return given[0] if given else None
 
     def end(self, token: Token, ended: events.Ended, *, now: int, luck: float, actor: str) -> list[Job]:
@@ -125,9 +131,12 @@ class Ledger:
         owner: str,
         now: int,
         actor: str,
+        company: bool = False,
     ) -> Turn:
         """Record every attempt that ended and claim as many jobs as there are new attempt ids, in one transaction.
 
+        Args: company: whether attempts that have not ended run in the owner's process; then no job is given that must
+            run alone, nor any that waits behind one.
         Guarantees: a stale ending is answered as such and never harms the others. Nothing is claimed while
             `refusal("claim")` says why.
         """
@@ -138,7 +147,7 @@ class Ledger:
             ended = [_end_or_stale(tx, ending, now, actor) for ending in endings]
             if endings:
                 crash_point("acknowledge.written")
-            claimed = claims.claim(tx, lanes, owner, attempts, now) if attempts else []
+            claimed = claims.claim(tx, lanes, owner, attempts, now, company=company) if attempts else []
             if attempts:
                 crash_point("claim.written")
             return Turn(ended, claimed, claims.next_due(tx))
@@ -168,14 +177,14 @@ class Ledger:
         """
         return self._write("control", lambda tx: _tell(tx, job_id, event, now, actor))
 
-    def control(self, verb: Verb, queue: str | None, *, now: int, actor: str) -> None:
+    def control(self, verb: controls.Verb, queue: str | None, *, now: int, actor: str) -> None:
         """Pause, resume or stop a queue, or the whole workspace (None); `resume` clears both pause and stop.
 
         Raises: InvalidInput: no such queue.
         """
         if queue is not None:
             limits.check_text("queue", queue, limits.NAME_BYTES)
-        self._write("control", lambda tx: _control(tx, verb, queue, now, actor))
+        self._write("control", lambda tx: controls.control(tx, verb, queue, now, actor))
 
     def add_queue(self, name: str, capacity: int) -> None:
         """A queue with its bound, unless it is there already.
@@ -218,6 +227,8 @@ class Ledger:
         protocol: str,
         work: Callable[[Transaction], T],
         recheck: Callable[[Transaction, T], bool] | None = None,
+        *,
+        durable: bool = True,
     ) -> T:
         """One transaction between two crash points."""
 
@@ -226,7 +237,7 @@ class Ledger:
             crash_point(f"{protocol}.written")
             return answer
 
-        return self._driver.write(pointed, recheck=recheck, then=self._committed[protocol])
+        return self._driver.write(pointed, recheck=recheck, durable=durable, then=self._committed[protocol])
 
 
 def _committed(protocol: str, wake: Callable[[], None] | None) -> None:
@@ -280,19 +291,3 @@ def _ask(tx: Transaction, job: Job, verb: str, ask: Ask, now: int, actor: str) -
     assert touched == 1, "the row changed inside our own transaction"
     writes.log(tx, job, f"ask_{verb}", job.state, ask.reason, actor=actor, now=now)
     return writes.read(tx, job.seq)
-
-
-def _control(tx: Transaction, verb: Verb, queue: str | None, now: int, actor: str) -> None:
-    row = tx.one("read_store") if queue is None else tx.one("read_queue", name=queue)
-    if row is None:
-        known = ", ".join(line[0] for line in tx.all("list_queues")) or "none"
-        raise InvalidInput(f"queue: {queue!r} does not exist here; known: {known}", field="queue", value=queue)
-    *_, was_paused, was_stopped = row
-    paused = verb == "pause" or (verb == "stop" and bool(was_paused))
-    stopped = verb == "stop" or (verb == "pause" and bool(was_stopped))
-    if queue is None:
-        tx.run("set_store_controls", paused=paused, stopped=stopped)
-    else:
-        tx.run("set_queue_controls", name=queue, paused=paused, stopped=stopped)
-    subject = "workspace" if queue is None else f"queue:{queue}"
-    writes.write_line(tx, None, subject, verb, None, None, f"{verb}_requested", actor, now, None)

@@ -546,3 +546,15 @@ def test_large_ledger_is_looked_at_in_seconds(place: Any, app: App) -> None:
     assert troubles(look(place, app, deep=True)) == set()
     assert time.monotonic() - started < 8
     assert place.reader.counts() == {JobState.COMPLETED: 100_000}
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "isolation", "verdicts"),
+    [(None, "thread", []), (60.0, "process", ["ok"]), (60.0, "thread", ["warn"])],
+)
+def test_a_hard_limit_in_a_thread_is_named(place: Any, limit_s: float, isolation: Any, verdicts: list[str]) -> None:
+    """E-F5: kinds with a hard limit that do not use a child are listed."""
+    kind = Kind("slow", 1, print, Any, wall_limit_s=limit_s, isolation=isolation)
+    found = named(look(place, App(place.workspace.app, [kind])), "wall limits")
+    assert [finding.verdict for finding in found] == verdicts
+    assert all("slow@1" in finding.sentence for finding in found if finding.verdict == "warn")

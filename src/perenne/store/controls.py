@@ -1,0 +1,30 @@
+"""How a queue, or the whole workspace, is paused, resumed or stopped.
+
+What does not live here: what is said about one job (`ledger`).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from perenne.errors import InvalidInput
+from perenne.store import writes
+from perenne.store.driver import Transaction
+
+Verb = Literal["pause", "resume", "stop"]
+
+
+def control(tx: Transaction, verb: Verb, queue: str | None, now: int, actor: str) -> None:
+    row = tx.one("read_store") if queue is None else tx.one("read_queue", name=queue)
+    if row is None:
+        known = ", ".join(line[0] for line in tx.all("list_queues")) or "none"
+        raise InvalidInput(f"queue: {queue!r} does not exist here; known: {known}", field="queue", value=queue)
+    *_, was_paused, was_stopped = row
+    paused = verb == "pause" or (verb == "stop" and bool(was_paused))
+    stopped = verb == "stop" or (verb == "pause" and bool(was_stopped))
+    if queue is None:
+        tx.run("set_store_controls", paused=paused, stopped=stopped)
+    else:
+        tx.run("set_queue_controls", name=queue, paused=paused, stopped=stopped)
+    subject = "workspace" if queue is None else f"queue:{queue}"
+    writes.write_line(tx, None, subject, verb, None, None, f"{verb}_requested", actor, now, None)
