@@ -253,4 +253,5 @@ def _row(wanted: Submission, change: Change, unmet: int, now: int) -> tuple[obje
         unmet,
         wanted.max_attempts,
         wanted.active_limit_ms,
+        wanted.max_interruptions,
     )
