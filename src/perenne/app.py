@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, overload
 
 from perenne import nearest
-from perenne.core import limits
+from perenne.core import limits, takes
 from perenne.core.kind import Kind
 from perenne.core.signature import Signature
 from perenne.errors import InvalidInput, UnknownKind
@@ -53,11 +53,13 @@ class App:
                 f"app: name {self.name!r}, runtime {self.runtime!r}; give a printable name, and a folder below the "
                 f"workspace such as '.perenne'"
             )
+        said = {"kinds": self.kinds, "queues": self.queues, "one_worker": self.one_worker, "commands": self.commands}
+        takes.check(f"app {self.name}: ", **said)
         for queue, capacity in self.queues.items():
             limits.check_text("queue", queue, limits.NAME_BYTES)
             limits.check_capacity(capacity)
-        given, self.kinds = self.kinds, ()
-        for kind in given:
+        kinds, self.kinds = self.kinds, ()
+        for kind in kinds:
             self._add(kind)
 
     @overload

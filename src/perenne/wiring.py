@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from perenne import crashpoints, nearest
 from perenne.app import App
-from perenne.core import identity, limits
+from perenne.core import identity, limits, takes
 from perenne.errors import InvalidInput, NotAllowed, StoreForeign
 from perenne.files import workspace as folder
 from perenne.files.workspace import Workspace
@@ -34,6 +34,7 @@ def create(root: Path | str, app: App, *, name: str, id: str | None = None, spec
     """
     from perenne.store.sqlite import driver
 
+    takes.check(root=root, app=app, specimen=specimen)
     root = Path(root).absolute()
     limits.check_text("name", name, limits.NAME_BYTES)
     if id is not None:
@@ -62,6 +63,7 @@ def open(root: Path | str, app: App, *, access: Access = "write", clock: clock.C
     """
     from perenne.store.sqlite.driver import SQLiteDriver
 
+    takes.check(root=root, app=app, clock=clock)
     if access not in get_args(Access):
         raise InvalidInput(
             f"access: {access!r}; give one of {', '.join(get_args(Access))}", field="access", value=access

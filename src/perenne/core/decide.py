@@ -116,9 +116,10 @@ def _waiting(verb: str, unmet: int, reason: str, due_at: int | None = None) -> C
 
 
 def _written(job: Job, reason: str) -> str:
-    if not reason.strip():
+    if not isinstance(reason, str) or not reason.strip():
+        shown = repr(reason) if reason else "empty"
         raise InvalidInput(
-            f"job {job.id}: reason: empty; write why, it stays in the history", field="reason", value=reason
+            f"job {job.id}: reason: {shown}; write why, it stays in the history", field="reason", value=reason
         )
     limits.check_size("reason", len(reason.encode("utf-8", "replace")), limits.DIAGNOSTIC_BYTES, "say it shorter")
     return limits.clip(reason)
@@ -198,8 +199,8 @@ def _answered(job: Job, answer: events.Answer, now: int, luck: float) -> Change:
             return _end("fail", JobState.FAILED, "gave_up", Outcome.FAILED, diagnostic=reason)
         case events.Doubted(finding):
             return _doubt(finding)
-        case events.Missing(sentence):
-            return _end("block", JobState.BLOCKED, "tool_missing", Outcome.BLOCKED, spends=False, diagnostic=sentence)
+        case events.Missing(sentence, reason):
+            return _end("block", JobState.BLOCKED, reason, Outcome.BLOCKED, spends=False, diagnostic=sentence)
         case events.Snoozed(seconds, reason):
             # In this order, what is no number at all becomes the least wait.
             wait_s = min(max(limits.SNOOZE_LEAST_S, seconds), limits.WAIT_MOST_S)

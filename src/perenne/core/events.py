@@ -110,9 +110,10 @@ class Stopped(Answer, frozen=True):
 
 
 class Missing(Answer, frozen=True):
-    """The handler was not called: what it needs is not here."""
+    """The work was not begun: what it needs is not here. reason: the word that the job keeps."""
 
     sentence: str
+    reason: str = "tool_missing"
 
 
 class NotCalled(Answer, frozen=True):

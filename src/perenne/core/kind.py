@@ -8,19 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any
 
 import msgspec
 
-from perenne.core import limits, lossless
+from perenne.core import limits, lossless, takes
 from perenne.core.publication import Publication, Published
 from perenne.core.retry import Backoff
+from perenne.core.takes import Confinement, Isolation
 from perenne.errors import InvalidInput
-
-Isolation = Literal["thread", "process"]
-
-# Below it no interpreter starts; above it no machine has so much.
-MEMORY_LIMIT_BYTES = range(128 << 20, 1 << 48)
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
@@ -38,6 +34,7 @@ class Kind:
         adopt: completes the publication from verified leftovers of a dead attempt; true when it did.
         discard: removes what a dead or failed attempt left between file and row; safe to call twice.
         missing: a sentence when something the handler needs is not here (a tool), else None.
+        confinement: the level that its tools require (`perenne.tools`); where it is not offered the job waits, BLOCKED.
         retry_on, give_up_on: exception types; the more specific list, `give_up_on`, is asked first.
         active_limit_s: active seconds the job may use over its attempts; then it ends BLOCKED.
         interruptions: how often its worker may die under the job, the last time included; None: each spends an attempt.
@@ -56,6 +53,7 @@ class Kind:
     adopt: Callable[[Publication], bool] | None = None
     discard: Callable[[Publication], Any] | None = None
     missing: Callable[[], str | None] | None = None
+    confinement: Confinement = "none"
     max_attempts: int = 3
     backoff: Backoff = field(default_factory=Backoff)
     retry_on: tuple[type[Exception], ...] = (Exception,)
@@ -67,41 +65,13 @@ class Kind:
     memory_limit_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        limits.check_text("kind", self.name, limits.NAME_BYTES)
-        if self.version < 1:
-            raise InvalidInput(f"kind {self}: version {self.version}; give a version from 1", field="version")
+        takes.check("kind: ", name=self.name)
+        # The input type is read at the first submit: it may name a class that is defined below the kind.
+        takes.check(f"kind {self}: ", **{name: value for name, value in vars(self).items() if name != "input_type"})
         check_attempts(self.max_attempts)
-        if self.interruptions is not None:
-            check_attempts(self.interruptions, "interruptions")
-        self._check_seconds("active_limit_s", self.active_limit_s)
-        self._check_seconds("wall_limit_s", self.wall_limit_s)
-        self._check_isolation()
-
-    def _check_seconds(self, field: str, seconds: float | None) -> None:
-        if seconds is not None and not 0 < seconds <= limits.WAIT_MOST_S:
-            raise InvalidInput(
-                f"kind {self}: {field} {seconds} must be above 0 and at most {limits.WAIT_MOST_S:.0f}, "
-                f"or None for no limit",
-                field=field,
-            )
-
-    def _check_isolation(self) -> None:
-        if self.isolation not in get_args(Isolation):
-            raise InvalidInput(
-                f"kind {self}: isolation {self.isolation!r}; give one of {', '.join(get_args(Isolation))}",
-                field="isolation",
-            )
-        if self.memory_limit_bytes is None:
-            return
-        if self.isolation != "process":
+        if self.memory_limit_bytes is not None and self.isolation != "process":
             raise InvalidInput(
                 f"kind {self}: memory_limit_bytes bounds a process; give isolation='process' too, or leave it out",
-                field="memory_limit_bytes",
-            )
-        if self.memory_limit_bytes not in MEMORY_LIMIT_BYTES:
-            raise InvalidInput(
-                f"kind {self}: memory_limit_bytes {self.memory_limit_bytes}, the limit is {MEMORY_LIMIT_BYTES[0]} to "
-                f"{MEMORY_LIMIT_BYTES[-1]}; give a number in it",
                 field="memory_limit_bytes",
             )
 

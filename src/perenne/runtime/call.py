@@ -13,7 +13,8 @@ import msgspec
 from perenne.core import answers, events, limits
 from perenne.core.kind import Kind
 from perenne.core.lossless import first_loss
-from perenne.errors import Cancelled, InvalidInput, TooLarge, Unwound, WallLimitReached
+from perenne.errors import Cancelled, ConfinementMissing, InvalidInput, TooLarge, Unwound, WallLimitReached
+from perenne.runtime import lacking
 from perenne.runtime.context import Context
 from perenne.runtime.saying import said
 from perenne.runtime.wishes import Wishes
@@ -45,6 +46,8 @@ def _called(kind: Kind, context: Context, wishes: Wishes, log: Log) -> events.An
         # A handler may raise anything, and its tool may have been stopped under it; neither ends the worker.
         if wishes.stop.asked:
             return events.Stopped(wishes.first or "suspend")
+        if isinstance(error, ConfinementMissing):
+            return lacking.confinement(error)
         return failure(kind, error, log)
 
 

@@ -24,6 +24,7 @@ MOST = 20  # jobs named in one look; their number is always told
 _NEXT = {
     "dependency_failed": "requeue or resolve the job it waits for, or release this one with a reason",
     "tool_missing": "install what is missing, then start a worker",
+    "confinement_missing": "start a worker on a machine that offers it; doctor says what this one offers",
     "active_time_limit": "release it with a reason, which gives it its time anew, or cancel it",
 }
 

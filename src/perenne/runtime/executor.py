@@ -14,7 +14,7 @@ from perenne.core.publication import Publication, Published
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput
 from perenne.files.workspace import Workspace
-from perenne.runtime import call, lookup
+from perenne.runtime import call, lacking, lookup
 from perenne.runtime.clock import Clock
 from perenne.runtime.context import Context
 from perenne.runtime.joblog import JobLog
@@ -59,11 +59,11 @@ class Executor:
         if published.state != "absent":
             return events.NotCalled(), published
         try:
-            sentence = kind.missing() if kind.missing else None
+            missing = lacking.of(kind)
         except Exception as error:
             return call.failure(kind, error, log), published
-        if sentence:
-            return events.Missing(sentence), published
+        if missing is not None:
+            return missing, published
         context = self._context(claim, publication, wishes, log)
         answer = self._call(kind, context, wishes, log)
         context.remove_stage()

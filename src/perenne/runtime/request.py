@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from perenne.app import App
-from perenne.core import identity
+from perenne.core import identity, takes
 from perenne.core.job import Durability, OnDependency, Submission
 from perenne.core.kind import Kind
 from perenne.errors import InvalidInput
@@ -59,6 +59,7 @@ def read(wishes: Mapping[str, Any]) -> Wishes:
     for name in wishes:
         if name not in Wishes.__struct_fields__:
             raise InvalidInput(f"{name}: no such wish; known: {', '.join(Wishes.__struct_fields__)}", field=name)
+    takes.check(**wishes)
     return Wishes(**wishes)
 
 
@@ -67,7 +68,10 @@ def make(app: App, kind: Kind | str, input: object, wishes: Wishes, *, now: int,
 
     Raises: UnknownKind, InvalidInput, TooLarge.
     """
-    kind = app.kind(kind) if isinstance(kind, str) else app.kind(kind.name, kind.version)
+    try:
+        kind = app.kind(kind) if isinstance(kind, str) else app.kind(kind.name, kind.version)
+    except (AttributeError, TypeError):
+        raise takes.refusal("kind", kind) from None
     id = wishes.job_id or identity.job_id(now, luck.bytes(10))
     return Submission(
         id=id,

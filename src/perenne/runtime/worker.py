@@ -15,6 +15,7 @@ from perenne.core.job import Job
 from perenne.core.kind import Kind
 from perenne.crashpoints import crash_point
 from perenne.errors import AlreadyFinished, DiskLow, EngineError, NotAllowed, StaleToken, StoreBusy
+from perenne.runtime import lacking
 from perenne.runtime.drain import GRACE_S, Drain, die, signals
 from perenne.runtime.ends import Ends
 from perenne.runtime.executor import Executor
@@ -271,25 +272,24 @@ class Worker:
         return max(min(waits), 0.0)
 
     def _release_found(self) -> None:
-        """Jobs that waited for a tool go on when it is here."""
+        """Jobs that waited for a tool or a confinement go on when it is here."""
         for job_id in self._reader.blocked():
             job = self._reader.job(job_id)
-            if job.reason != "tool_missing" or not self._executor.app.knows(job.kind, job.version):
+            if job.reason not in lacking.REASONS or not self._executor.app.knows(job.kind, job.version):
                 continue
             if self._has_tool(self._executor.app.kind(job.kind, job.version)):
-                self._release(job_id)
+                self._release(job_id, job.reason.replace("_missing", "_found"))
 
     def _has_tool(self, kind: Kind) -> bool:
         try:
-            return kind.missing is None or kind.missing() is None
+            return lacking.of(kind) is None
         except Exception as error:
             self._log.write("error", "missing_failed", kind=str(kind), error=said(error))
             return False
 
-    def _release(self, job_id: str) -> None:
+    def _release(self, job_id: str, reason: str) -> None:
         try:
-            event = events.Release("tool_found")
-            self._ledger.tell(job_id, event, now=self._clock.now(), actor=self._actor)
+            self._ledger.tell(job_id, events.Release(reason), now=self._clock.now(), actor=self._actor)
         except (NotAllowed, AlreadyFinished):
             return  # someone cancelled or released it in between
 
