@@ -57,6 +57,14 @@ class Workspace:
         return self.owners_folder / f"{owner_id}.lock"
 
     @property
+    def children_folder(self) -> Path:
+        return self.own_folder / "children"
+
+    def lock_of_child(self, attempt: str) -> Path:
+        """Held by the child that runs this attempt, and by whatever it forked."""
+        return self.children_folder / f"{attempt}.lock"
+
+    @property
     def wake_folder(self) -> Path:
         return self.own_folder / "wake"
 
@@ -69,7 +77,7 @@ class Workspace:
 
     def make_folders(self) -> None:
         """Every folder the engine uses, 0700, durable."""
-        for name in ("owners", "wake", "stage", "logs"):
+        for name in ("owners", "children", "wake", "stage", "logs"):
             atomic.make_folder(self.own_folder / name)
 
     def write_manifest(self) -> None:

@@ -211,8 +211,32 @@ def _strangers(ward: Ward, logs: set[str]) -> Iterator[Finding]:
         yield ok("logs", "every log belongs to a job")
 
 
+def children(ward: Ward) -> Iterator[Finding]:
+    """Lock files of attempts in children that are over, listed before the ledger is asked."""
+    found = sorted(path.stem for path in ward.workspace.children_folder.glob("*.lock"))
+    live = Owners(ward.driver).open_attempts()
+    left = [id for id in found if id not in live]
+    if left:
+        sentence = f"lock files of attempts that are over stand in {ward.workspace.children_folder}: {some(left)}"
+        yield warn("children", sentence, "start a worker: its recovery removes them")
+    else:
+        yield ok("children", f"{len(found)} attempts run in children, and no lock file of another one is left")
+
+
 def _names(folder: Path) -> set[str]:
     return set(os.listdir(folder)) if folder.is_dir() else set()
 
 
-CHECKS = (controls, contradictions, owners, owner_locks, running, in_doubt, blocked, kinds, wall_limits, files)
+CHECKS = (
+    controls,
+    contradictions,
+    owners,
+    owner_locks,
+    running,
+    in_doubt,
+    blocked,
+    kinds,
+    wall_limits,
+    files,
+    children,
+)

@@ -14,7 +14,9 @@ from perenne.core.publication import Publication, Published
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput
 from perenne.files.workspace import Workspace
-from perenne.runtime import call, lacking, lookup
+from perenne.runtime import call, importable, lacking, lookup
+from perenne.runtime.attendant import Attendants
+from perenne.runtime.children import Children
 from perenne.runtime.clock import Clock
 from perenne.runtime.context import Context
 from perenne.runtime.joblog import JobLog
@@ -32,6 +34,27 @@ class Executor:
     ledger: Ledger
     clock: Clock
     watchdog: Watchdog
+    attendants: Attendants
+
+    @classmethod
+    def of(cls, workspace: Workspace, app: App, ledger: Ledger, clock: Clock, owner: str, slots: int) -> Executor:
+        """The executor of this worker, with nothing started yet.
+
+        Raises: InvalidInput: a kind runs in a child, which could not find it.
+        """
+        importable.check(app.kinds)
+        attendants = Attendants(workspace, ledger, clock, Children(workspace, slots), owner)
+        return cls(workspace, app, ledger, clock, Watchdog(clock), attendants)
+
+    def begin(self, *, stay: bool) -> None:
+        """A worker that stays has its children ready before there is work."""
+        if stay:
+            self.attendants.children.warm(self.app.kinds)
+
+    def close(self) -> None:
+        """No attempt runs any more; let go of what they were run with."""
+        self.watchdog.close()
+        self.attendants.children.close()
 
     def perform(self, claim: Claim, wishes: Wishes) -> events.Ended:
         """Run the claimed attempt; all that is known at its end. Nothing is recorded yet."""
@@ -65,12 +88,14 @@ class Executor:
         if missing is not None:
             return missing, published
         context = self._context(claim, publication, wishes, log)
-        answer = self._call(kind, context, wishes, log)
+        answer = self._call(kind, claim, context, wishes, log)
         context.remove_stage()
         crash_point("run.executed")
         return _look_after(kind, context, publication, answer)
 
-    def _call(self, kind: Kind, context: Context, wishes: Wishes, log: JobLog) -> events.Answer:
+    def _call(self, kind: Kind, claim: Claim, context: Context, wishes: Wishes, log: JobLog) -> events.Answer:
+        if kind.isolation == "process":
+            return self.attendants.attend(kind, claim, context, wishes, log)
         if kind.wall_limit_s is None:
             return call.handler(kind, context, wishes, log)
         with self.watchdog.over(wishes, kind.wall_limit_s):

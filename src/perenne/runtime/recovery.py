@@ -18,7 +18,7 @@ from perenne.errors import InvalidInput, StaleToken
 from perenne.files import atomic
 from perenne.files.lock import Lock
 from perenne.files.workspace import Workspace
-from perenne.runtime import lookup, wake
+from perenne.runtime import lookup, orphans, wake
 from perenne.runtime.clock import Clock
 from perenne.runtime.ends import Ends
 from perenne.store.ledger import Ledger
@@ -69,15 +69,28 @@ class Recovery:
                     crash_point("recover.lock_removed")
         wake.remove_dead(self.workspace.wake_folder)
         self._remove_stages()
+        self._remove_locks_of_children()
 
     def _settle_owner(self, owner: Owner) -> list[Job]:
         epoch = self.owners.epoch()
         attempts = self.owners.running(owner.id)
-        settled = [job for attempt in attempts for job in self._settle(attempt, epoch)]
+        ended, alive = self._end_children(owner, attempts)
+        # What would not end yet is looked at again later: its attempt keeps this owner among those that are present.
+        settled = [job for attempt in attempts if attempt.id not in alive for job in self._settle(attempt, epoch)]
+        for lock in ended:
+            orphans.remove(lock, protocol="recover")
         self._remove_stages()
         wake.remove_dead(self.workspace.wake_folder)
         self.owners.leave(owner.id, now=self.clock.now())
         return settled
+
+    def _end_children(self, owner: Owner, attempts: list[Attempt]) -> tuple[list[Lock], set[str]]:
+        """End what the dead owner's attempts left running: their locks, and the attempts of which something goes on."""
+        folder = self.workspace.children_folder
+        files = {self.workspace.lock_of_child(attempt.id) for attempt in attempts}
+        files = {path for path in files if path.exists()} | set(orphans.of_owner(folder, owner.id))
+        locks = {path.stem: orphans.end(path) for path in sorted(files)}
+        return [lock for lock in locks.values() if lock is not None], {id for id, lock in locks.items() if lock is None}
 
     def _settle(self, attempt: Attempt, epoch: int) -> list[Job]:
         published = self._find(self.reader.job(attempt.job_id))
@@ -103,6 +116,14 @@ class Recovery:
             return Published("unknown", f"its input cannot be read any more: {error}")
         published = lookup.look(kind, publication)
         return lookup.clean(kind, publication) if published.state == "absent" else published
+
+    def _remove_locks_of_children(self) -> None:
+        """Lock files that a worker left between the end of an attempt in a child and its own."""
+        found = sorted(self.workspace.children_folder.glob("*.lock"))
+        live = self.owners.open_attempts()
+        for path in (path for path in found if path.stem not in live):
+            if (lock := Lock.take(path)) is not None:
+                orphans.remove(lock, protocol="recover")
 
     def _remove_stages(self) -> None:
         """Private folders of attempts that are over. What cannot be removed must not keep the worker from its work."""

@@ -17,6 +17,7 @@ from perenne.core import identity, takes
 from perenne.core.job import Durability, OnDependency, Submission
 from perenne.core.kind import Kind
 from perenne.errors import InvalidInput
+from perenne.runtime import importable
 from perenne.runtime.luck import Luck
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -72,6 +73,7 @@ def make(app: App, kind: Kind | str, input: object, wishes: Wishes, *, now: int,
         kind = app.kind(kind) if isinstance(kind, str) else app.kind(kind.name, kind.version)
     except (AttributeError, TypeError):
         raise takes.refusal("kind", kind) from None
+    importable.check([kind])
     id = wishes.job_id or identity.job_id(now, luck.bytes(10))
     return Submission(
         id=id,

@@ -14,8 +14,9 @@ from perenne.core import events
 from perenne.core.job import Job
 from perenne.core.kind import Kind
 from perenne.crashpoints import crash_point
-from perenne.errors import AlreadyFinished, DiskLow, EngineError, NotAllowed, StaleToken, StoreBusy
+from perenne.errors import AlreadyFinished, DiskLow, NotAllowed, StaleToken, StoreBusy
 from perenne.runtime import lacking
+from perenne.runtime.completion import Recorded
 from perenne.runtime.drain import GRACE_S, Drain, die, signals
 from perenne.runtime.ends import Ends
 from perenne.runtime.executor import Executor
@@ -24,6 +25,7 @@ from perenne.runtime.luck import Luck
 from perenne.runtime.recovery import Recovery
 from perenne.runtime.saying import said
 from perenne.runtime.slots import Running, Slots
+from perenne.runtime.standstill import Standstill
 from perenne.runtime.teller import Teller
 from perenne.runtime.wake import Bell
 from perenne.runtime.watch import Watch
@@ -61,22 +63,21 @@ class Worker:
         *,
         slots: int,
         near: nearest.Open,
+        perform: Callable[[Claim, Wishes], events.Ended],
     ) -> None:
-        """Args: near: where a handler's tasks go when they are enqueued."""
+        """Args: near: where a handler's tasks go when they are enqueued. perform: runs an attempt."""
         self._executor, self._recovery, self._reader, self._owner = executor, recovery, reader, owner
         self._ledger, self._clock, self._ends, self._luck, self._log = executor.ledger, executor.clock, ends, luck, log
         self._lanes = [Lane(kind.name, kind.version) for kind in executor.app.kinds]
         self._ring, self._actor, self._near = ring, f"worker:{owner.id}", near
         self._bell: Bell | None = None
-        self._slots = Slots(executor.perform, slots, self._clock)
+        self._slots = Slots(perform, slots, self._clock)
         self._drain = Drain(self._clock)
         executor.watchdog.drain = self.stop
         self._unrecorded: list[Running] = []
         self._watches: dict[str, Watch] = {}
         self._fault: BaseException | None = None
-        self._waits_for: str | None = None
-        self._unsaid: str | None = None
-        self._no_room = False
+        self._standstill = Standstill(log)
         self._due_at: int | None = None
         self.report = Report()
         self.failed = False
@@ -92,6 +93,7 @@ class Worker:
             self._recovery.owners.join(self._owner, now=self._clock.now())
             self._ring()  # the others shall watch over us from now on
             self._teller = Teller(self._ends)
+            self._executor.begin(stay=stay)
             self._slots.start()
             try:
                 self._meet_others()
@@ -104,7 +106,7 @@ class Worker:
             finally:
                 if not self._slots.close(GRACE_S):
                     die()  # its locks must not be free while a handler goes on
-                self._executor.watchdog.close()
+                self._executor.close()
                 self._teller.close(GRACE_S)
                 for watch in self._watches.values():
                     watch.close()
@@ -153,7 +155,7 @@ class Worker:
 
     def _turn(self) -> bool:
         """Record what ended and claim what there is room for; false when the store must be tried again."""
-        ended = self._unrecorded + self._slots.take_ended()
+        ended = self._unrecorded + self._not_recorded(self._slots.take_ended())
         wanted = 0 if self._drain.begun else max(self._slots.room, 0)
         if not ended and not wanted:
             return True
@@ -173,7 +175,7 @@ class Worker:
         except (StoreBusy, DiskLow) as error:
             self._ends.close(ticket)
             self._unrecorded = ended
-            self._say_waiting(str(error))
+            self._standstill.say(str(error))
             if self._drain.hard:
                 raise  # what ended is not recorded: whoever recovers looks at what is published
             return False
@@ -181,10 +183,17 @@ class Worker:
             self._ends.close(ticket)
             raise
         self._unrecorded, self._due_at = [], turn.due_at
-        self._note_room(self._ledger.refusal("claim") if wanted and not turn.claims else None)
+        self._standstill.note(self._ledger.refusal("claim") if wanted and not turn.claims else None)
         self._tell(ticket, ended, turn.ended)
         self._start(turn.claims)
         return True
+
+    def _not_recorded(self, ended: list[Running]) -> list[Running]:
+        """Those that are not in the ledger yet; of the others it is told."""
+        for one in ended:
+            if isinstance(one.ended, Recorded):
+                self._tell(one.ended.ticket, [one], [one.ended.jobs])
+        return [one for one in ended if not isinstance(one.ended, Recorded)]
 
     def _tell(self, ticket: int, ended: list[Running], answers: list[list[Job] | StaleToken]) -> None:
         if not ended:
@@ -205,23 +214,6 @@ class Worker:
             self._slots.put(claim)
         if any(claim.job.runs_alone for claim in claims):
             self._ring()  # others held back for this job; what waits behind it is theirs
-
-    def _note_room(self, refusal: EngineError | None) -> None:
-        """Nothing is claimed while the disk has no room; when there is some again, nobody rings."""
-        self._no_room = refusal is not None
-        if refusal is None:
-            if self._unsaid is not None:
-                # The disk that was full had no room for the line either; it is said once, now.
-                self._log.write("warning", "store_waits", error=self._unsaid, over=True)
-            self._waits_for = self._unsaid = None
-        else:
-            self._say_waiting(str(refusal))
-
-    def _say_waiting(self, why: str) -> None:
-        """Once a spell: a full disk is a state, not a storm of messages."""
-        if self._waits_for is None and not self._log.write("warning", "store_waits", error=why):
-            self._unsaid = why
-        self._waits_for = why
 
     def _meet_others(self) -> None:
         """Settle what dead owners left, and wait for the end of those that live."""
@@ -264,10 +256,10 @@ class Worker:
         held = list(self._slots.held.values())
         lefts = [one.left_s(now) for one in held if not one.wishes.asked("limit")]
         waits = [LONGEST_SLEEP_S, *(left_s for left_s in lefts if left_s is not None)]
-        waits += [PATIENCE_S] if store_waits or self._no_room else []
+        waits += [PATIENCE_S] if store_waits or self._standstill.no_room else []
         step_s = self._drain.next_step_s()
         waits += [] if step_s is None else [step_s]
-        if self._due_at is not None and not self._no_room and not self._drain.begun and self._slots.room > 0:
+        if self._due_at is not None and not self._standstill.no_room and not self._drain.begun and self._slots.room > 0:
             waits.append((self._due_at - self._clock.now()) / 1e6)
         return max(min(waits), 0.0)
 

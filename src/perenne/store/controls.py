@@ -1,6 +1,6 @@
-"""How a queue, or the whole workspace, is paused, resumed or stopped.
+"""The controls of a queue and of the whole workspace, as rows: written here, read in each claim.
 
-What does not live here: what is said about one job (`ledger`).
+What does not live here: the transaction around it (`ledger`), and what workers do then (`runtime`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from perenne.store.driver import Transaction
 Verb = Literal["pause", "resume", "stop"]
 
 
-def control(tx: Transaction, verb: Verb, queue: str | None, now: int, actor: str) -> None:
+def steer(tx: Transaction, verb: Verb, queue: str | None, now: int, actor: str) -> None:
+    """Pause, resume or stop one queue, or the workspace (None); `resume` clears both pause and stop.
+
+    Raises: InvalidInput: no such queue.
+    """
     row = tx.one("read_store") if queue is None else tx.one("read_queue", name=queue)
     if row is None:
         known = ", ".join(line[0] for line in tx.all("list_queues")) or "none"

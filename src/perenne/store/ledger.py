@@ -118,7 +118,7 @@ class Ledger:
         """
         return self._write(
             "acknowledge",
-            lambda tx: _end(tx, token, ended, ended.active_ms, now, luck, actor),
+            lambda tx: end_attempt(tx, Ending(token, ended, luck), now, actor),
             lambda tx, _: proof.ended(tx, token),
         )
 
@@ -184,7 +184,7 @@ class Ledger:
         """
         if queue is not None:
             limits.check_text("queue", queue, limits.NAME_BYTES)
-        self._write("control", lambda tx: controls.control(tx, verb, queue, now, actor))
+        self._write("control", lambda tx: controls.steer(tx, verb, queue, now, actor))
 
     def add_queue(self, name: str, capacity: int) -> None:
         """A queue with its bound, unless it is there already.
@@ -251,9 +251,14 @@ def _find(tx: Transaction, job_id: str) -> Job | None:
     return rows.job(row) if row else None
 
 
+def end_attempt(tx: Transaction, ending: Ending, now: int, actor: str) -> list[Job]:
+    """Record how an attempt ended, inside a transaction; as `Ledger.end`."""
+    return _end(tx, ending.token, ending.ended, ending.ended.active_ms, now, ending.luck, actor)
+
+
 def _end_or_stale(tx: Transaction, ending: Ending, now: int, actor: str) -> list[Job] | StaleToken:
     try:
-        return _end(tx, ending.token, ending.ended, ending.ended.active_ms, now, ending.luck, actor)
+        return end_attempt(tx, ending, now, actor)
     except StaleToken as late:
         return late  # raised before anything of it was written
 
@@ -277,17 +282,9 @@ def _tell(tx: Transaction, job_id: str, event: events.Event, now: int, actor: st
         event = msgspec.structs.replace(event, unmet=job.unmet)
     decided = decide(job, event, now)
     if isinstance(decided, Ask):
-        return [_ask(tx, job, type(event).__name__.lower(), decided, now, actor)]
+        return [writes.ask(tx, job, type(event).__name__.lower(), decided, actor=actor, now=now)]
     moved, *freed = moves.move(tx, job, decided, actor=actor, now=now)
     if decided.verb == "requeue":
         dependants.wait_again(tx, moved, actor=actor, now=now)
     moved = dependants.block_again(tx, moved, actor=actor, now=now)
     return dependants.settle_blocked(tx, moved, actor=actor, now=now) + freed
-
-
-def _ask(tx: Transaction, job: Job, verb: str, ask: Ask, now: int, actor: str) -> Job:
-    values = {"cancel_asked": ask.cancel, "pause_asked": ask.pause, "now": now}
-    touched = tx.run("ask_job", seq=job.seq, attempt=job.attempt, **values)
-    assert touched == 1, "the row changed inside our own transaction"
-    writes.log(tx, job, f"ask_{verb}", job.state, ask.reason, actor=actor, now=now)
-    return writes.read(tx, job.seq)

@@ -25,7 +25,10 @@ _OF_A_REQUEST = (
 
 
 class Request:
-    """One caller's work, and the lock a caller that must wait sleeps on until it is settled or told to lead."""
+    """One caller's work, and the lock a caller that must wait sleeps on until it is settled or told to lead.
+
+    One without work wants a transaction for itself: nobody takes it into a group.
+    """
 
     answer: Any = None
     error: BaseException | None = None
@@ -35,7 +38,7 @@ class Request:
 
     def __init__(
         self,
-        work: Callable[[Transaction], Any],
+        work: Callable[[Transaction], Any] | None,
         recheck: Callable[[Transaction, Any], bool] | None,
         durable: bool,
         then: Callable[[], None] | None,
@@ -65,6 +68,7 @@ class Request:
 
     def do(self, pen: Pen) -> None:
         """Run in the transaction that is open; whatever is raised comes through."""
+        assert self.work is not None, "whoever wants a transaction for itself leads it"
         before = pen.count_changes()
         self.answer = self.error = None
         try:

@@ -155,3 +155,8 @@ create table notice (
 create index notice_of_listener on notice (listener, at);
 
 create index notice_of_job on notice (job);
+
+create table app_schema (
+    singleton integer primary key check (singleton = 1),
+    version integer not null check (version > 0)
+) strict;

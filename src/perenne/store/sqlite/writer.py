@@ -17,7 +17,9 @@ from typing import TypeVar
 import apsw
 
 from perenne import sqlite
+from perenne.errors import NotAllowed
 from perenne.store.driver import Transaction
+from perenne.store.sqlite.block import Block
 from perenne.store.sqlite.ghost import Files
 from perenne.store.sqlite.guard import Hold
 from perenne.store.sqlite.pen import HalfWay, Pen
@@ -50,6 +52,7 @@ class Writer:
         self._waiting: deque[Request] = deque()
         self._guard = threading.Lock()
         self._led = False
+        self._in_block = 0  # the thread that is in a block of its own, and may wait for nobody
 
     def write(
         self,
@@ -60,6 +63,7 @@ class Writer:
         then: Callable[[], None] | None = None,
     ) -> T:
         """As `Driver.write`."""
+        self._refuse_in_block()
         request = Request(work, recheck, durable, then, time.monotonic() + self._busy_s)
         interrupted = None if self._enter(request) else request.sleep()
         if not request.settled:
@@ -67,6 +71,33 @@ class Writer:
         if error := interrupted or request.error:
             raise error
         return request.answer  # type: ignore[no-any-return]
+
+    def block(self) -> Block:
+        """As `Driver.block`."""
+        self._refuse_in_block()
+        request = Request(None, None, True, None, time.monotonic() + self._busy_s)
+        interrupted = None if self._enter(request) else request.sleep()
+        try:
+            self._take([])
+            if interrupted:
+                raise interrupted
+            self._pen.begin(request.deadline)
+            self._in_block = threading.get_ident()
+            return Block(self._pen, self._leave_block)
+        except BaseException as error:
+            self._pen.undo(error)
+            self._leave_block()
+            raise
+
+    def _refuse_in_block(self) -> None:
+        if self._in_block == threading.get_ident():
+            raise NotAllowed(
+                "transaction: this thread is in one; use the transaction's own verbs inside it, and others after it"
+            )
+
+    def _leave_block(self) -> None:
+        self._in_block = 0
+        self._hand_on()
 
     @property
     def wal_bytes(self) -> int:
@@ -127,11 +158,11 @@ class Writer:
         Only who leads takes any, so no lock is needed.
         """
         self._pen.hold.check()
-        if not self._waiting or (self._waiting[0].durable and not durable):
+        first = self._waiting[0] if self._waiting else None
+        if first is None or (first.durable and not durable) or (group and first.work is None):
             return None
-        request = self._waiting.popleft()
-        group.append(request)
-        return request
+        group.append(self._waiting.popleft())
+        return first
 
     @staticmethod
     def _answer(group: list[Request]) -> None:
