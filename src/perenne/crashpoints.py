@@ -85,6 +85,10 @@ POINTS: tuple[str, ...] = (
     "export.staged",
     "export.renamed",
     "export.folder_synced",
+    "snapshot.leftover_removed",  # the stage file of a writer that was killed
+    "snapshot.staged",
+    "snapshot.renamed",
+    "snapshot.folder_synced",
     "import.folder_made",
     "import.leftover_removed",  # a stage file, or a copy that no row names
     "import.staged",

@@ -18,8 +18,10 @@ from perenne.files.workspace import Workspace
 from perenne.filesystem import refuse_unsafe
 from perenne.runtime import clock, luck, owner
 from perenne.runtime.engine import Engine
+from perenne.runtime.snapshot_keeper import Keeper, Watched
 from perenne.store import apptables, migrate
 from perenne.store.apptables import AppTables
+from perenne.store.driver import Driver
 from perenne.store.ledger import Ledger
 
 Access = Literal["read", "write", "work"]
@@ -92,7 +94,8 @@ def open(root: Path | str, app: App, *, access: Access = "write", clock: clock.C
         if holding is not None:
             holding.release()
         raise
-    return Engine(found, app, driver, clock, luck.SYSTEM, holding)
+    shown: Driver = driver if access == "read" else Watched(driver, Keeper(found, driver, clock))
+    return Engine(found, app, shown, clock, luck.SYSTEM, holding)
 
 
 def _tables(app: App) -> AppTables | None:

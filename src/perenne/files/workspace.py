@@ -50,6 +50,10 @@ class Workspace:
         return self.own_folder / "worker.lock"
 
     @property
+    def snapshot_lock(self) -> Path:
+        return self.own_folder / "snapshot.lock"
+
+    @property
     def owners_folder(self) -> Path:
         return self.own_folder / "owners"
 
@@ -118,6 +122,7 @@ def read(root: Path) -> Workspace:
 
 def _parsed(root: Path, values: dict[str, object]) -> Workspace:
     known = {"id": str, "name": str, "app": str, "specimen": bool, "runtime": str, "allow_filesystems": list}
+    known["settings"] = dict  # what is in it is for `perenne.config` to say
     for key, value in values.items():
         if key not in known:
             raise ValueError(f"{key}: unknown; known are {', '.join(known)}")

@@ -29,6 +29,7 @@ from perenne.runtime.owner import Holding
 from perenne.runtime.patience import patiently
 from perenne.runtime.recovery import Recovery
 from perenne.runtime.transaction import Transaction
+from perenne.runtime.view import View
 from perenne.runtime.worker import Report, Worker
 from perenne.store.driver import Driver
 from perenne.store.ledger import Ledger
@@ -46,7 +47,7 @@ class Engine:
         self.workspace, self.app = workspace, app
         self._driver, self._clock, self._luck, self._holding = driver, clock, luck, holding
         self._ledger, self._reader = Ledger(driver, self._ring), Reader(driver)
-        self._notices, self._owners = Notices(driver), Owners(driver)
+        self._notices, self._owners, self.view = Notices(driver), Owners(driver), View(workspace, driver)
         self._log = JobLog(workspace, "engine", 0, clock)
         self._ends = Ends(self._note, self._ring_others)
         self._bells = wake.Bells(workspace.wake_folder)

@@ -5,8 +5,11 @@ What does not live here: why nothing is claimed (`store.space`), and when it is 
 
 from __future__ import annotations
 
-from perenne.errors import EngineError
+from perenne.errors import DiskLow, EngineError, OutcomeUnknown, StoreBusy
 from perenne.runtime.joblog import JobLog
+
+# After these the same may be tried again, and will work one day.
+PASSING = (StoreBusy, DiskLow, OutcomeUnknown)
 
 
 class Standstill:

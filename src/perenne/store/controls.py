@@ -14,6 +14,11 @@ from perenne.store.driver import Transaction
 Verb = Literal["pause", "resume", "stop"]
 
 
+def subject_of(queue: str | None) -> str:
+    """How a line of history names what is steered."""
+    return "workspace" if queue is None else f"queue:{queue}"
+
+
 def steer(tx: Transaction, verb: Verb, queue: str | None, now: int, actor: str) -> None:
     """Pause, resume or stop one queue, or the workspace (None); `resume` clears both pause and stop.
 
@@ -30,5 +35,4 @@ def steer(tx: Transaction, verb: Verb, queue: str | None, now: int, actor: str) 
         tx.run("set_store_controls", paused=paused, stopped=stopped)
     else:
         tx.run("set_queue_controls", name=queue, paused=paused, stopped=stopped)
-    subject = "workspace" if queue is None else f"queue:{queue}"
-    writes.write_line(tx, None, subject, verb, None, None, f"{verb}_requested", actor, now, None)
+    writes.write_line(tx, None, subject_of(queue), verb, None, None, f"{verb}_requested", actor, now, None)

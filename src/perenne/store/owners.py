@@ -30,12 +30,18 @@ class Owners:
 
     def join(self, owner: Owner, *, now: int) -> None:
         """Enter a worker that holds its lock."""
-        self._driver.write(lambda tx: tx.run("insert_owner", **msgspec.structs.asdict(owner), now=now))
+        self._driver.write(
+            lambda tx: tx.run("insert_owner", **msgspec.structs.asdict(owner), now=now),
+            recheck=lambda tx, _: tx.one("owner_present", id=owner.id) is not None,
+        )
         crash_point("owner.joined")
 
     def leave(self, owner_id: str, *, now: int) -> None:
         """Note that a worker left or is proved dead; twice is once."""
-        self._driver.write(lambda tx: tx.run("close_owner", id=owner_id, now=now))
+        self._driver.write(
+            lambda tx: tx.run("close_owner", id=owner_id, now=now),
+            recheck=lambda tx, _: tx.one("owner_present", id=owner_id) is None,
+        )
         crash_point("owner.left")
 
     def present(self) -> list[Owner]:

@@ -82,6 +82,8 @@ create index job_blocked on job (seq) where state = 'BLOCKED';
 
 create index job_finished on job (finished_at) where finished_at is not null;
 
+create index job_held on job (seq) where state in ('PAUSED', 'PAUSED_QUOTA', 'RECOVERY_REQUIRED');
+
 create table dependency (
     job integer not null references job (seq),
     needs integer not null references job (seq),

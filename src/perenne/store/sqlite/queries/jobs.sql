@@ -1,14 +1,18 @@
 -- name: insert_job
--- A new job, or no row when its id, its key or its active key is taken. Parameters by place, as `intake` gives them;
--- the ninth is now.
+-- A new job, or no row when its id, its key or its active key is taken. `intake` gives the parameters in this order.
+-- :id, :kind, :version, :queue, :state, :reason, :priority, :rank, :now, :due_at, :key, :unique_key, :input,
+-- :publications, :requested_at, :on_dependency, :unmet, :max_attempts, :active_limit_ms,
+-- :max_interruptions
 insert into job (
     id, kind, version, queue, state, reason, priority, rank, submitted_at, born, due_at, key, unique_key, input,
     publications, requested_at, on_dependency, unmet, max_attempts, active_limit_ms, updated_at,
     max_interruptions
 )
 values (
-    ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, (select coalesce(max(seq), 0) + 1 from history), ?10, ?11, ?12, ?13,
-    ?14, ?15, ?16, ?17, ?18, ?19, ?9, ?20
+    :id, :kind, :version, :queue, :state, :reason, :priority, :rank, :now,
+    (select coalesce(max(seq), 0) + 1 from history), :due_at, :key, :unique_key, :input,
+    :publications, :requested_at, :on_dependency, :unmet, :max_attempts, :active_limit_ms, :now,
+    :max_interruptions
 )
 on conflict do nothing
 

@@ -65,6 +65,14 @@ values (:id, :pid, :boot_id, :started, :now)
 on conflict (id) do update
 set left_at = null
 
+-- name: owner_present
+-- A worker that has not left.
+-- :id
+select joined_at
+from owner
+where id = :id
+and left_at is null
+
 -- name: close_owner
 -- A worker that left, or was proved dead.
 -- :id, :now
