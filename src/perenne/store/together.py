@@ -96,7 +96,7 @@ def complete(
     """
     block = driver.block()
     try:
-        end = partial(ledger.end_attempt, ending=ending, now=now, actor=actor)
+        end = partial(turns.end, ending=ending, now=now, actor=actor)
         jobs = block.run(end)
         if jobs[0].state is JobState.COMPLETED:
             also(OwnTables(block, prefix))
