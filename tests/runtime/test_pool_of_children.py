@@ -306,8 +306,7 @@ def test_a_child_that_stands_still_hears_the_newest_wish(staying: Engine, tmp_pa
     child = int(path.read_text())
     os.kill(child, signal.SIGSTOP)
     for _ in range(10_000):
-        running.wishes.ask("quota")
-        running.wishes.take_back("quota")
+        running.wishes.take_back("pause")  # nobody asked for one, but it is told
     running.wishes.ask("suspend")
     os.kill(child, signal.SIGCONT)
     while staying.job(job_id).number == 1 and staying.attempts(job_id)[0].outcome is None:
