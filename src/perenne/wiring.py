@@ -24,7 +24,8 @@ Access = Literal["read", "write", "work"]
 def create(root: Path | str, app: App, *, name: str, id: str | None = None, specimen: bool = False) -> Workspace:
     """Make a folder a workspace of this app: folders, ledger, and at last the manifest.
 
-    Raises: StoreExists, UnsafeFilesystem, InvalidInput, StoreFailed.
+    Raises: StoreExists, UnsafeFilesystem, InvalidInput, DiskLow, StoreFailed, NotDurable.
+    Guarantees: on an error no file of it is left; empty folders may be.
     """
     from perenne.store.sqlite import driver
 
@@ -38,13 +39,17 @@ def create(root: Path | str, app: App, *, name: str, id: str | None = None, spec
     made.make_folders()
     now = clock.SYSTEM.now()
     driver.create(made.ledger, workspace=made.id, now=now)
-    opened = driver.SQLiteDriver(made.ledger, workspace=made.id)
     try:
-        for queue, capacity in app.queues.items():
-            Ledger(opened).add_queue(queue, capacity)
-    finally:
-        opened.close()
-    made.write_manifest()
+        opened = driver.SQLiteDriver(made.ledger, workspace=made.id)
+        try:
+            for queue, capacity in app.queues.items():
+                Ledger(opened).add_queue(queue, capacity)
+        finally:
+            opened.close()
+        made.write_manifest()
+    except BaseException:
+        made.remove()  # the ledger's creation proved that nobody else makes one here
+        raise
     return made
 
 

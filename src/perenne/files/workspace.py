@@ -5,7 +5,9 @@ What lives here: names and the manifest. What does not: what stands in the files
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,6 +73,15 @@ class Workspace:
         """Every folder the engine uses, 0700, durable."""
         for name in ("owners", "wake", "stage", "logs"):
             atomic.make_folder(self.own_folder / name)
+
+    def remove(self) -> None:
+        """Take back what the making of a workspace wrote, the manifest first; what cannot be removed stays."""
+        for file in (self.manifest, self.ledger, *(f"{self.ledger}{end}" for end in ("-wal", "-shm"))):
+            with contextlib.suppress(OSError):
+                os.unlink(file)
+        for name in ("owners", "wake", "stage", "logs", "."):
+            with contextlib.suppress(OSError):
+                os.rmdir(self.own_folder / name)
 
     def write_manifest(self) -> None:
         """The manifest, durable; the last step of making a workspace.

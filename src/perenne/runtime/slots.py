@@ -12,8 +12,10 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from perenne.core.events import Ended
+from perenne.files import atomic
 from perenne.runtime.clock import Clock
 from perenne.runtime.wake import drain
 from perenne.runtime.wishes import Wishes
@@ -57,7 +59,9 @@ class Slots:
         self._threads = [threading.Thread(target=self._work, daemon=True, name=f"slot-{n}") for n in range(count)]
 
     def start(self) -> None:
-        self._readable, self._writable = os.pipe()
+        """Raises: StoreFailed: this process may open no more files."""
+        with atomic.explained(Path("the worker's pipe"), "made"):
+            self._readable, self._writable = os.pipe()
         os.set_blocking(self._readable, False)
         os.set_blocking(self._writable, False)
         for thread in self._threads:

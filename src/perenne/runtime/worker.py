@@ -86,8 +86,8 @@ class Worker:
         with self._bell, signals(self.stop, self._bell.fileno()):
             self._recovery.owners.join(self._owner, now=self._clock.now())
             self._ring()  # the others shall watch over us from now on
-            self._teller = Teller(self._ends)
             self._slots.start()
+            self._teller = Teller(self._ends)
             try:
                 self._meet_others()
                 self._recovery.sweep()
