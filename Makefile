@@ -19,8 +19,8 @@ demo: setup-system environment ## see mail and picture analysis killed twice and
 test: setup-system environment ## run the tests, but for those that kill processes for minutes
 	@$(BIN)/pytest -m "not crash" --junitxml=$(REPORTS)/test.xml $(ARGS)
 
-crash: setup-system environment ## kill child processes at every named point and at random, then ask what is left
-	@$(BIN)/pytest -m crash --junitxml=$(REPORTS)/crash.xml tests/crash $(ARGS)
+crash: setup-system environment ## kill child processes at every named point and at random; try the ledger beside a model
+	@$(BIN)/pytest -m crash --junitxml=$(REPORTS)/crash.xml tests/crash tests/contract/machine $(ARGS)
 
 check: environment ## formatter, linter, types, import rules, spelling
 	$(BIN)/ruff format --check

@@ -1,15 +1,28 @@
-"""An application: what a domain hands over to the engine, as one value."""
+"""An application: what a domain hands over to the engine, and the decorator that makes tasks of its functions.
+
+What does not live here: how a task is called and submitted (`task`), and which engine is near (`nearest`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any, ParamSpec, TypeVar, overload
 
-from perenne.core import limits
+from perenne import nearest
+from perenne.core import limits, takes
 from perenne.core.kind import Kind
+from perenne.core.signature import Signature
 from perenne.errors import InvalidInput, UnknownKind
+from perenne.task import Task
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# What `task` says by another name or makes by itself.
+_MADE = ("name", "handler", "input_type")
 
 
 def _leaves(folder: str) -> bool:
@@ -17,9 +30,9 @@ def _leaves(folder: str) -> bool:
     return not path.parts or path.is_absolute() or ".." in path.parts
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class App:
-    """A name and the kinds of work it does.
+    """A name and the kinds of work it does: those it is given, and a kind for each function decorated with `task`.
 
     Args: queues: bound of each queue, in unfinished jobs. runtime: where its workspaces keep the engine's files.
     one_worker: a second worker process of the same workspace is refused.
@@ -40,20 +53,61 @@ class App:
                 f"app: name {self.name!r}, runtime {self.runtime!r}; give a printable name, and a folder below the "
                 f"workspace such as '.perenne'"
             )
+        said = {"kinds": self.kinds, "queues": self.queues, "one_worker": self.one_worker, "commands": self.commands}
+        takes.check(f"app {self.name}: ", **said)
         for queue, capacity in self.queues.items():
             limits.check_text("queue", queue, limits.NAME_BYTES)
             limits.check_capacity(capacity)
-        seen: set[str] = set()
-        for kind in self.kinds:
-            if str(kind) in seen:
+        kinds, self.kinds = self.kinds, ()
+        for kind in kinds:
+            self._add(kind)
+
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
+
+    @overload
+    def task(
+        self, function: None = None, /, *, kind: str | None = None, version: int = 1, attempts: int = 3, **options: Any
+    ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+
+    def task(
+        self, function: Any = None, /, *, kind: str | None = None, version: int = 1, attempts: int = 3, **options: Any
+    ) -> Any:
+        """A decorator: the function stays callable as it is, and its calls can be submitted as jobs.
+
+        The input type is made of the annotations and defaults; a first parameter that is named `context` or `ctx`, or
+        annotated as `Context`, is the context of the attempt. What the function returns is the result of the job.
+        Args: kind: its name; else the function's. attempts: 1 to 100. options: as the fields of `Kind` are named.
+        Raises: InvalidInput: names the function and the parameter, or the option; nothing was added.
+        """
+        given = {"version": version, "max_attempts": attempts} | options
+        return partial(self._task, kind, given) if function is None else self._task(kind, given, function)
+
+    def _task(self, name: str | None, given: dict[str, Any], function: Callable[P, R]) -> Task[P, R]:
+        if not callable(function):
+            raise InvalidInput(f"task: {function!r} is no function; write `@app.task()` above one", field="task")
+        signature = Signature(function)
+        known = [one.name for one in fields(Kind) if one.name not in _MADE]
+        for option in given:
+            if option not in known:
                 raise InvalidInput(
-                    f"app {self.name}: kind {kind} is given twice; give each version once", kind=str(kind)
+                    f"task {signature.name}: {option} is no option; known: kind, attempts, {', '.join(known)}",
+                    field=option,
                 )
-            if kind.queue not in self.queues:
-                raise InvalidInput(
-                    f"app {self.name}: kind {kind} uses queue {kind.queue!r}, which has no bound in queues"
-                )
-            seen.add(str(kind))
+        named = {"name": name or signature.name, "handler": signature.handler(function)}
+        kind = Kind(input_type=signature.input_type, **named, **given)  # type: ignore[arg-type]  # checked above
+        self._add(kind)
+        return Task(function, kind, signature, partial(nearest.find, self))
+
+    def _add(self, kind: Kind) -> None:
+        if not isinstance(kind, Kind):
+            raise InvalidInput(f"app {self.name}: {kind!r} is no kind; give a Kind, or the `.kind` of a task")
+        if (kind.name, kind.version) in self._index:
+            raise InvalidInput(f"app {self.name}: kind {kind} is given twice; give each version once", kind=str(kind))
+        if kind.queue not in self.queues:
+            raise InvalidInput(f"app {self.name}: kind {kind} uses queue {kind.queue!r}, which has no bound in queues")
+        self.kinds = (*self.kinds, kind)
+        del self._index
 
     def kind(self, name: str, version: int | None = None) -> Kind:
         """The kind of this name and version; without a version the newest.

@@ -48,6 +48,11 @@ POINTS: tuple[str, ...] = (
     "run.tool_signaled",
     "run.tool_ended",
     "run.copy_removed",
+    "run.child_spawned",  # a process that calls handlers
+    "run.child_locked",  # the lock file of its attempt stands, and names it
+    "run.child_asked",  # to call the handler; the lock is its own now
+    "run.child_signaled",
+    "run.child_unlocked",  # the lock file is gone: nothing of the attempt runs any more
     "run.executed",
     "run.leftover_removed",  # a file that the handler left in its private folder
     "progress.written",
@@ -68,6 +73,8 @@ POINTS: tuple[str, ...] = (
     "acknowledge.told",
     "notice.registered",
     "notice.acknowledged",
+    "recover.child_signaled",  # what a dead worker's attempt left running
+    "recover.child_unlocked",
     "recover.looked_up",
     "recover.leftover_removed",
     "recover.folder_synced",

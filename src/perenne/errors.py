@@ -10,7 +10,8 @@
     │                                SchemaTooNew · SchemaTooOld · UnsafeFilesystem · NotDurable ·
     │                                CheckpointMissing · CheckpointUnsupported · CheckpointCorrupt ·
     │                                CheckpointMismatch · CheckpointUnreadable
-    ├── ToolError     the operator   ToolMissing · ToolTimedOut · ToolFailed · ConfinementMissing
+    ├── ToolError     the operator   ToolMissing · ToolTimedOut · ToolFailed · ConfinementMissing ·
+    │                                WallLimitReached · ChildFailed
     └── DoubtError    a person       RecoveryRequired · OutcomeUnknown
     Cancelled, Unwound (BaseException)   raised at a boundary; no `except Exception` may swallow them
 
@@ -202,6 +203,14 @@ class ToolFailed(ToolError):
 
 class ConfinementMissing(ToolError):
     """This machine does not offer the required confinement."""
+
+
+class WallLimitReached(ToolError):
+    """The attempt took longer than its kind allows."""
+
+
+class ChildFailed(ToolError):
+    """The process in which a handler ran ended, or could not be started."""
 
 
 class DoubtError(EngineError):

@@ -25,7 +25,7 @@ class FakeClock(Clock):
 
     def __init__(self, start: int = START_US) -> None:
         moved = {"wall_us": start, "monotonic_s": 0.0}
-        super().__init__(now=lambda: int(moved["wall_us"]), monotonic=lambda: moved["monotonic_s"])
+        super().__init__(now=lambda: max(int(moved["wall_us"]), 0), monotonic=lambda: moved["monotonic_s"])
         object.__setattr__(self, "_moved", moved)
 
     def advance(self, seconds: float) -> None:

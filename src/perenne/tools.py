@@ -9,10 +9,24 @@ import os
 from pathlib import Path
 
 from perenne.errors import InvalidInput
+from perenne.runtime.confine import Confined, Confinement, Offer, offer
 from perenne.runtime.stop import Stop
-from perenne.runtime.toolrunner import ENVIRONMENT, Ending, Limits, Stream, ToolResult, run
+from perenne.runtime.toolrunner import ENVIRONMENT, Ending, Limits, Stream, ToolResult, identify, run
 
-__all__ = ["Ending", "Limits", "Stop", "Stream", "ToolResult", "find", "run"]
+__all__ = [
+    "Confined",
+    "Confinement",
+    "Ending",
+    "Limits",
+    "Offer",
+    "Stop",
+    "Stream",
+    "ToolResult",
+    "find",
+    "identify",
+    "offer",
+    "run",
+]
 
 
 def find(name: str) -> Path | None:

@@ -5,7 +5,6 @@ Parts are plugged together here as in `wiring`, which opens a workspace for its 
 
 from __future__ import annotations
 
-import getpass
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +13,8 @@ from perenne import crashpoints
 from perenne.app import App
 from perenne.files import workspace as folder
 from perenne.files.workspace import Workspace
+from perenne.runtime import actor, clock, transfer
 from perenne.runtime import backup as copying
-from perenne.runtime import clock, transfer
 from perenne.runtime import doctor as looking
 from perenne.runtime.findings import Finding
 from perenne.runtime.pruner import Pruner
@@ -71,7 +70,7 @@ def restore(root: Path, path: Path, *, progress: Progress | None = None) -> Copy
     from perenne.store.sqlite import backup as copies
 
     found = _armed(root)
-    return copying.restore(found, path, copies=copies, clock=clock.SYSTEM, actor=_actor(), progress=progress)
+    return copying.restore(found, path, copies=copies, clock=clock.SYSTEM, actor=actor.person(), progress=progress)
 
 
 def export(root: Path, path: Path, *, progress: Progress | None = None) -> Exported:
@@ -88,7 +87,7 @@ def import_(root: Path, path: Path) -> Imported:
     found = _armed(root)
     driver = SQLiteDriver(found.ledger, workspace=found.id, allowed=found.allow_filesystems)
     try:
-        return transfer.import_(path, found, driver, clock=clock.SYSTEM, actor=_actor())
+        return transfer.import_(path, found, driver, clock=clock.SYSTEM, actor=actor.person())
     finally:
         driver.close()
 
@@ -100,7 +99,7 @@ def purge(root: Path, rule: Rule, *, progress: Callable[[Removed], object] | Non
     found = _armed(root)
     driver = SQLiteDriver(found.ledger, workspace=found.id, allowed=found.allow_filesystems)
     try:
-        return Pruner(found, Retention(driver), clock.SYSTEM, _actor()).purge(rule, progress=progress)
+        return Pruner(found, Retention(driver), clock.SYSTEM, actor.person()).purge(rule, progress=progress)
     finally:
         driver.close()
 
@@ -110,10 +109,3 @@ def _armed(root: Path) -> Workspace:
     found = folder.read(root)
     crashpoints.arm(os.environ, specimen=found.specimen)
     return found
-
-
-def _actor() -> str:
-    try:
-        return f"person:{getpass.getuser()}"
-    except (KeyError, OSError):
-        return "person:unknown"

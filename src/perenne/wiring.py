@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import threading
 import uuid
 from pathlib import Path
 from typing import Literal, get_args
 
-from perenne import crashpoints
+from perenne import crashpoints, nearest
 from perenne.app import App
-from perenne.core import identity, limits
-from perenne.errors import InvalidInput, StoreForeign
+from perenne.core import identity, limits, takes
+from perenne.errors import InvalidInput, NotAllowed, StoreForeign
 from perenne.files import workspace as folder
 from perenne.files.workspace import Workspace
 from perenne.filesystem import refuse_unsafe
@@ -19,6 +21,10 @@ from perenne.runtime.engine import Engine
 from perenne.store.ledger import Ledger
 
 Access = Literal["read", "write", "work"]
+
+WORKSPACE = "PERENNE_WORKSPACE"
+_guard = threading.Lock()
+_own: dict[tuple[int, str], Engine] = {}
 
 
 def create(root: Path | str, app: App, *, name: str, id: str | None = None, specimen: bool = False) -> Workspace:
@@ -29,6 +35,7 @@ def create(root: Path | str, app: App, *, name: str, id: str | None = None, spec
     """
     from perenne.store.sqlite import driver
 
+    takes.check(root=root, app=app, specimen=specimen)
     root = Path(root).absolute()
     limits.check_text("name", name, limits.NAME_BYTES)
     if id is not None:
@@ -61,6 +68,7 @@ def open(root: Path | str, app: App, *, access: Access = "write", clock: clock.C
     """
     from perenne.store.sqlite.driver import SQLiteDriver
 
+    takes.check(root=root, app=app, clock=clock)
     if access not in get_args(Access):
         raise InvalidInput(
             f"access: {access!r}; give one of {', '.join(get_args(Access))}", field="access", value=access
@@ -86,3 +94,25 @@ def open(root: Path | str, app: App, *, access: Access = "write", clock: clock.C
             holding.release()
         raise
     return Engine(found, app, driver, clock, luck.SYSTEM, holding)
+
+
+def open_own(app: App) -> Engine:
+    """The engine of the app's own workspace, the folder that PERENNE_WORKSPACE names; opened once, until the end.
+
+    Raises: NotAllowed: no folder is named; and as `open`.
+    """
+    root = os.environ.get(WORKSPACE)
+    if not root:
+        raise NotAllowed(
+            f"app {app.name}: no engine of it is open here; open one with `with perenne.open(…)`, "
+            f"or name its workspace in {WORKSPACE}"
+        )
+    place = (id(app), os.path.abspath(root))
+    with _guard:
+        if place not in _own:
+            _own[place] = open(root, app)
+            atexit.register(_own[place].close)
+        return _own[place]
+
+
+nearest.register(open_own)

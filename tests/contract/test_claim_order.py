@@ -114,6 +114,7 @@ def test_what_cannot_run_blocks_nothing(crowded: Any) -> None:
 PLANS = {
     "best_in_lane": ({"queue": "wide", "kind": "test.work", "version": 1, "limit": 5}, "job_ripe"),
     "ripen": ({"now": 1, "limit": 5}, "job_due"),
+    "ripen_after_step": ({"now": 1, "limit": 5}, "job_backoff"),
     "next_due": ({}, "job_due"),
     "blocked_jobs": ({}, "job_blocked"),
     "open_attempts": ({}, "job_running"),

@@ -197,6 +197,8 @@ BAD: dict[str, tuple[dict[str, Any], type[EngineError]]] = {
     "priority between": ({"priority": 0.5}, InvalidInput),
     "max_attempts": ({"max_attempts": 0}, InvalidInput),
     "max_attempts above": ({"max_attempts": 101}, InvalidInput),
+    "max_interruptions": ({"max_interruptions": 0}, InvalidInput),
+    "max_interruptions above": ({"max_interruptions": 101}, InvalidInput),
     "due_at": ({"due_at": -1}, InvalidInput),
     "due_at beyond all years": ({"due_at": 2**62}, InvalidInput),
     "dependencies": ({"dependencies": tuple(map(str, range(10_001)))}, InvalidInput),
@@ -224,10 +226,11 @@ def test_every_column_is_kept(room: Any) -> None:
         publications='{"a":"b"}',
         requested_at=5,
         active_limit_ms=30_000,
+        max_interruptions=100,
     )
     room.ledger.submit(wanted, now=room.now, actor="a")
     job = room.job(wanted.id)
     for field in wanted.__struct_fields__:
-        if field != "dependencies":
+        if field not in ("dependencies", "durability"):  # the one has rows of its own, the other none
             assert getattr(job, field) == getattr(wanted, field)
     assert (job.submitted_at, job.updated_at, job.revision) == (room.now, room.now, 1)

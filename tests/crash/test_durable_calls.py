@@ -13,7 +13,7 @@ import pytest
 from harness import children, evidence_scenarios
 from harness.evidence_trial import EvidenceTrial, has_exiftool
 from harness.journal import Journal
-from harness.plan import one_of_each
+from harness.plan import in_children, one_of_each, outliving
 from harness.sample_trial import SampleTrial
 from harness.trace import DURABLE, neighbours, recorded
 from harness.trial import Trial
@@ -117,6 +117,23 @@ def test_working(recording: Recording, trial: SampleTrial) -> None:
     points = [f"run.{step}" for step in (*runs, "leftover_removed", "executed")]
     points += ["claim.committed", "publish.committed", "acknowledge.committed", "progress.committed"]
     points += ["wake.pipe_made", "wake.pipe_named", "wake.pipe_removed", "owner.joined", "owner.left"]
+    recording.holds(trial, lambda: children.work(trial.root, trial.told, slots=1, stay=False), *points)
+
+
+def test_working_in_children(recording: Recording, tmp_path: Path) -> None:
+    """Children are started, asked, and buried after a crash."""
+    trial = SampleTrial(tmp_path / "children", in_children())
+    trial.submit_all()
+    points = [f"run.child_{step}" for step in ("spawned", "locked", "asked", "signaled", "unlocked")]
+    recording.holds(trial, lambda: children.work(trial.root, trial.told, slots=1, stay=False), *points)
+
+
+def test_recovering_a_child(recording: Recording, tmp_path: Path) -> None:
+    """Recovery ends a child that outlived its worker."""
+    trial = SampleTrial(tmp_path / "outliving", outliving(60))
+    trial.submit_all()
+    trial.worker_with_a_deaf_child().kill()
+    points = ["recover.child_signaled", "recover.child_unlocked", "recover.committed"]
     recording.holds(trial, lambda: children.work(trial.root, trial.told, slots=1, stay=False), *points)
 
 

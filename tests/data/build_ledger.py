@@ -16,7 +16,7 @@ from perenne.core.retry import Backoff
 from perenne.store.ledger import Lane, Ledger
 from perenne.store.notices import Notices
 from perenne.store.owners import Owner, Owners
-from perenne.store.sqlite import driver
+from perenne.store.sqlite import driver, migration
 
 WORKSPACE = "00000000-0000-4000-8000-000000000001"
 OWNER = Owner("00000000-0000-4000-8000-0000000000aa", 4242, "00000000-0000-4000-8000-0000000000bb", "777")
@@ -102,6 +102,5 @@ def build(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    version = len(driver.migrate.steps(Path(driver.__file__).parent / "migrations"))
-    build(Path(__file__).parent / f"ledger-v{version}.sqlite")
+    build(Path(__file__).parent / f"ledger-v{migration.known()}.sqlite")
     sys.exit(0)

@@ -146,3 +146,12 @@ def test_help_lists_every_command() -> None:
     answer = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     listed = {line.split()[1] for line in answer.stdout.splitlines()}
     assert listed >= {"help", "demo", "test", "check", "crash", "bench", "docs", "setup-system", "ci", "clean"}
+
+
+def test_make_crash_runs_every_crash_test() -> None:
+    """Whatever is left out of `make test` as a crash test lies in a folder that `make crash` names."""
+    said = subprocess.run(["make", "-n", "crash"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    folders = {ROOT / word for word in said.stdout.split() if word.startswith("tests/")}
+    marked = [path for path in (ROOT / "tests").rglob("*.py") if "mark.crash" in path.read_text(encoding="utf-8")]
+    assert len(marked) > 1
+    assert [path for path in marked if path != Path(__file__) and not folders & set(path.parents)] == []

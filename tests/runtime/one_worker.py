@@ -49,7 +49,8 @@ def stick(context: Context, input: Any) -> None:
 
 
 KINDS = [Kind(name, 1, handler, str) for name, handler in (("go_on", go_on), ("tool", hold_a_tool), ("stick", stick))]
-app = App("steered", [*KINDS, Kind("quick", 1, lambda context, input: input, str)])
+OVERSTAY = Kind("overstay", 1, stick, str, wall_limit_s=0.1)
+app = App("steered", [*KINDS, OVERSTAY, Kind("quick", 1, lambda context, input: input, str)])
 
 
 def main(root: str, slots: str, grace_s: str) -> None:

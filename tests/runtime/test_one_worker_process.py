@@ -223,6 +223,23 @@ def test_a_handler_that_goes_on_ends_with_its_worker(engine: Engine, start: Any)
     assert (job.state, job.spent, job.interruptions) == (S.QUEUED, 1, 1)
 
 
+def test_a_runaway_takes_its_worker_along(engine: Engine, start: Any, tmp_path: Path) -> None:
+    """E-F5: past its limit and the grace time, the worker suspends the others and exits 70; recovery follows."""
+    worker = start(slots=2, grace_s=0.5)
+    runaway = engine.submit("overstay", "x").job_id
+    other = engine.submit("go_on", str(tmp_path / "gate")).job_id
+    assert worker.end() == 70
+    assert (engine.job(other).state, engine.job(other).spent) == (S.QUEUED, 0)
+    assert engine.job(runaway).state is S.RUNNING
+    engine.pause()
+    start()
+    deadline = time.monotonic() + LIMIT_S
+    while engine.job(runaway).state is S.RUNNING:
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.01)
+    assert (engine.job(runaway).state, engine.job(runaway).interruptions) == (S.QUEUED, 1)
+
+
 def test_a_stop_ends_the_worker_and_starts_none(engine: Engine, start: Any) -> None:
     """`stop` drains the worker and lets the next one end at once; `resume` starts nobody."""
     worker = start()

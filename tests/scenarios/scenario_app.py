@@ -144,6 +144,7 @@ def look(publication: Publication) -> Published:
 SOON = Backoff(0.001, 0.001)
 KINDS = [
     Kind("act", 1, act, Plan, backoff=SOON),
+    Kind("frail", 1, act, Plan, backoff=SOON, interruptions=3),
     Kind("page", 1, act, Plan, backoff=SOON, publications=("page",), lookup=look),
 ]
 QUEUES = {"default": 100_000, "other": 1000, "narrow": 1}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-from scenario_stage import Stage
+from scenario_stage import Stage, until
 
 from perenne import JobState
 
@@ -85,20 +84,64 @@ def test_c32_a_job_that_kills_its_process_is_put_aside(stage: Stage) -> None:
     stage.assert_sound()
 
 
-@pytest.mark.xfail(
-    reason="an interruption spends an attempt of every job in the process, and a kind cannot bound interruptions apart "
-    "from failures (E-S3): three deaths of one job bury its neighbours, also those claimed ahead and never started"
-)
 def test_c32_the_neighbours_of_a_poison_job_are_not_buried_with_it(stage: Stage) -> None:
     """Thread: as above; in a worker of several slots the poison takes the attempts of others along.
 
-    A job that three times ran beside one that killed the process is not DEAD for it.
+    A job that was interrupted and has one attempt left runs alone in its process, and so does the poison: nobody but
+    the poison is buried, although all of them lost the same attempts.
     """
     with stage.open() as engine:
-        neighbour = stage.submit(engine, "wait", "wait", "wait", "")
-        stage.submit(engine, "die", priority=-1)
+        neighbours = [stage.submit(engine, "deaf", "deaf", "") for _ in range(2)]
+        poison = stage.submit(engine, "die", priority=-1)
         for _ in range(3):
-            stage.dies("slots=2")
+            stage.dies("slots=3")
         with stage.open("work") as worker:
             worker.work()
-        assert engine.job(neighbour).state is JobState.COMPLETED
+        ended = [engine.job(neighbour) for neighbour in neighbours]
+        assert [(job.state, job.spent, job.interruptions) for job in ended] == [(JobState.COMPLETED, 3, 2)] * 2
+        buried = engine.job(poison)
+        assert (buried.state, buried.reason, buried.interruptions) == (JobState.DEAD, "attempts_exhausted", 3)
+    stage.assert_sound()
+
+
+def test_c32_a_kind_bounds_interruptions_apart_from_failures(stage: Stage) -> None:
+    """Thread: as above; a limit of crashes of its own, beside the one of errors.
+
+    Deaths spend none of the attempts that errors are bounded by, and the last that is allowed buries the job.
+    """
+    with stage.open() as engine:
+        fails = stage.submit(engine, "fail", "die", "fail", "die", "", kind="frail")
+        stage.dies()
+        stage.dies()
+        with stage.open("work") as worker:
+            worker.work()
+        ended = engine.job(fails)
+        assert (ended.state, ended.spent, ended.failures, ended.interruptions) == (JobState.COMPLETED, 3, 2, 2)
+        dies = stage.submit(engine, "die", kind="frail")
+        for _ in range(3):
+            stage.dies()
+        with stage.open("work") as worker:
+            worker.work()
+        ended = engine.job(dies)
+        assert (ended.state, ended.reason, ended.interruptions) == (JobState.DEAD, "interruptions_exhausted", 3)
+    stage.assert_sound()
+
+
+def test_c32_whoever_is_put_aside_has_its_turn(stage: Stage) -> None:
+    """Thread: as above; a job that may only run alone must not wait for ever, nor hold up the others.
+
+    A worker that is busy starts nothing behind it; another one that is idle takes it, and then both go on.
+    """
+    with stage.open() as engine:
+        alone = stage.submit(engine, "die", "wait", max_attempts=2)
+        stage.dies()
+        with stage.worker("slots=2") as first:
+            stage.until_runs(alone, 2)
+            behind = [stage.submit(engine, "wait", ""), stage.submit(engine)]
+            with stage.worker("slots=2") as second:
+                pids = {stage.until_runs(job) for job in behind}
+            assert pids == {second.pid}
+            assert {pid for _, pid in stage.runs(alone)} >= {first.pid}
+            stage.go_all()
+            until(lambda: engine.counts().get(JobState.COMPLETED) == 3)
+    stage.assert_sound()

@@ -78,8 +78,8 @@ def _pick(job: Job | None, event: events.Event, now: int, luck: float) -> Change
     match event:
         case events.Ended():
             return _ended(job, event, now, luck)
-        case events.Interrupted(published):
-            return _interrupted(job, published)
+        case events.Interrupted():
+            return _interrupted(job, event.published, event.began)
         case events.Claim():
             return _claim(job, now)
         case events.Cancel(reason) | events.Pause(reason) | events.Resume(reason) if job.state is JobState.RUNNING:
@@ -116,9 +116,10 @@ def _waiting(verb: str, unmet: int, reason: str, due_at: int | None = None) -> C
 
 
 def _written(job: Job, reason: str) -> str:
-    if not reason.strip():
+    if not isinstance(reason, str) or not reason.strip():
+        shown = repr(reason) if reason else "empty"
         raise InvalidInput(
-            f"job {job.id}: reason: empty; write why, it stays in the history", field="reason", value=reason
+            f"job {job.id}: reason: {shown}; write why, it stays in the history", field="reason", value=reason
         )
     limits.check_size("reason", len(reason.encode("utf-8", "replace")), limits.DIAGNOSTIC_BYTES, "say it shorter")
     return limits.clip(reason)
@@ -140,7 +141,7 @@ def _ask(job: Job, event: events.Event, reason: str) -> Ask:
 def _resume(job: Job, reason: str, now: int) -> Change:
     if job.unmet:
         return Change(verb="resume", to=JobState.BLOCKED, reason="waiting_for_dependencies")
-    if job.state is JobState.PAUSED and job.due_at > now:
+    if job.state is JobState.PAUSED and job.due_at_by(now) > now:
         return Change(verb="resume", to=JobState.RETRY_WAIT, reason=reason)
     return Change(verb="resume", to=JobState.QUEUED, reason=reason)
 
@@ -198,8 +199,8 @@ def _answered(job: Job, answer: events.Answer, now: int, luck: float) -> Change:
             return _end("fail", JobState.FAILED, "gave_up", Outcome.FAILED, diagnostic=reason)
         case events.Doubted(finding):
             return _doubt(finding)
-        case events.Missing(sentence):
-            return _end("block", JobState.BLOCKED, "tool_missing", Outcome.BLOCKED, spends=False, diagnostic=sentence)
+        case events.Missing(sentence, reason):
+            return _end("block", JobState.BLOCKED, reason, Outcome.BLOCKED, spends=False, diagnostic=sentence)
         case events.Snoozed(seconds, reason):
             # In this order, what is no number at all becomes the least wait.
             wait_s = min(max(limits.SNOOZE_LEAST_S, seconds), limits.WAIT_MOST_S)
@@ -224,21 +225,26 @@ def _failed(job: Job, error: events.Raised, now: int, luck: float) -> Change:
     return _end("retry", JobState.RETRY_WAIT, "error", Outcome.FAILED, due_at=due_at, diagnostic=error.diagnostic)
 
 
-def _interrupted(job: Job, published: Published) -> Change:
-    """The table of section 6: what a dead owner left, settled."""
+def _interrupted(job: Job, published: Published, began: bool) -> Change:
+    """The table of section 6: what a dead owner left, settled. An attempt that never began is given back unspent."""
+    apart = job.max_interruptions is not None
     if published.state == "coherent":
         change = _end("complete", JobState.COMPLETED, "recovered_after_publish", Outcome.COMPLETED)
-        return msgspec.structs.replace(change, result=published.result, diagnostic="recovered_after_publish")
+        facts = {"result": published.result, "diagnostic": "recovered_after_publish"}
+        return msgspec.structs.replace(change, spends=began, **facts)
     if published.state != "absent":
         return _doubt(published.finding or "the publication could not be read")
     if job.cancel_asked:
         return _end("cancel", JobState.CANCELLED, "cancelled_after_worker_death", Outcome.CANCELLED)
     if job.pause_asked:
-        return _end("pause", JobState.PAUSED, "paused_after_worker_death", Outcome.INTERRUPTED)
-    if job.attempts_left > 0:
+        outcome, spends = (Outcome.INTERRUPTED, not apart) if began else (Outcome.PAUSED, False)
+        return _end("pause", JobState.PAUSED, "paused_after_worker_death", outcome, spends=spends)
+    if not began:
+        return _end("suspend", JobState.QUEUED, "never_began", Outcome.SUSPENDED, spends=False, due_at=0)
+    if job.outlives_interruption:
         reason = "interrupted_before_publish"
-        return _end("requeue_interrupted", JobState.QUEUED, reason, Outcome.INTERRUPTED, due_at=0)
-    return _end("bury", JobState.DEAD, "attempts_exhausted", Outcome.INTERRUPTED)
+        return _end("requeue_interrupted", JobState.QUEUED, reason, Outcome.INTERRUPTED, spends=not apart, due_at=0)
+    return _end("bury", JobState.DEAD, f"{'interruptions' if apart else 'attempts'}_exhausted", Outcome.INTERRUPTED)
 
 
 def _doubt(finding: str) -> Change:

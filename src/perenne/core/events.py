@@ -110,9 +110,10 @@ class Stopped(Answer, frozen=True):
 
 
 class Missing(Answer, frozen=True):
-    """The handler was not called: what it needs is not here."""
+    """The work was not begun: what it needs is not here. reason: the word that the job keeps."""
 
     sentence: str
+    reason: str = "tool_missing"
 
 
 class NotCalled(Answer, frozen=True):
@@ -130,6 +131,10 @@ class Ended(Event, frozen=True, kw_only=True):
 
 
 class Interrupted(Event, frozen=True):
-    """The owner is proved dead; the lookup was done by the one that proved it."""
+    """The owner is proved dead; the lookup was done by the one that proved it.
+
+    `began` is false only with proof that the attempt was claimed and nothing of it ever ran.
+    """
 
     published: Published
+    began: bool = True

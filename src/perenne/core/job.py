@@ -27,6 +27,16 @@ class Outcome(StrEnum):
     DOUBTED = "doubted"
 
 
+class Durability(StrEnum):
+    """What a receipt promises of a job: all see it, and it survives kill -9; a durable one survives a power cut too.
+
+    A relaxed one may be lost at a power cut until the next durable commit to the same ledger.
+    """
+
+    DURABLE = "durable"
+    RELAXED = "relaxed"
+
+
 class OnDependency(StrEnum):
     """What a job does when a dependency ends badly."""
 
@@ -85,14 +95,35 @@ class Job(msgspec.Struct, frozen=True):
     updated_at: int
     finished_at: int | None
     revision: int
+    max_interruptions: int | None = None  # None: interruptions spend attempts
 
     @property
     def is_final(self) -> bool:
         return self.state in FINAL
 
+    def due_at_by(self, now: int) -> int:
+        """When it is due by a clock that shows `now`.
+
+        A wait for another attempt that began in a time to come is over: the clock was set back, and a wait of seconds
+        must not last until it has caught up. A time wished for at submit stays; the first claim clears it.
+        """
+        return 0 if self.number and self.updated_at > now else self.due_at
+
     @property
     def attempts_left(self) -> int:
         return self.max_attempts - self.spent
+
+    @property
+    def outlives_interruption(self) -> bool:
+        """Whether it may run again when its attempt, the one that runs or else the next, is interrupted."""
+        if self.max_interruptions is not None:
+            return self.interruptions + 1 < self.max_interruptions
+        return self.attempts_left > (0 if self.state is JobState.RUNNING else 1)
+
+    @property
+    def runs_alone(self) -> bool:
+        """Whether that attempt needs a process of its own: one more interruption ends the job, and must be its own."""
+        return self.interruptions > 0 and not self.outlives_interruption
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -145,18 +176,17 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     publications: str = "{}"
     requested_at: int = 0
     active_limit_ms: int | None = None
+    durability: Durability = Durability.DURABLE
+    max_interruptions: int | None = None
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """What `submit` answers: the job, its state, whether it was there already, and what is on disk.
-
-    `durability` is `durable`: the job is fsynced and survives kill -9 and power loss.
-    """
+    """What `submit` answers: the job, its state, whether it was there already, and what is on disk for certain."""
 
     job_id: str
     state: JobState
     reused: bool
-    durability: str = "durable"
+    durability: Durability = Durability.DURABLE
 
 
 class Queue(msgspec.Struct, frozen=True):

@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
-from perenne.core import limits, lossless
+from perenne.core import limits, lossless, takes
 from perenne.core.publication import Publication, Published
 from perenne.core.retry import Backoff
+from perenne.core.takes import Confinement, Isolation
 from perenne.errors import InvalidInput
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
@@ -33,8 +34,13 @@ class Kind:
         adopt: completes the publication from verified leftovers of a dead attempt; true when it did.
         discard: removes what a dead or failed attempt left between file and row; safe to call twice.
         missing: a sentence when something the handler needs is not here (a tool), else None.
+        confinement: the level that its tools require (`perenne.tools`); where it is not offered the job waits, BLOCKED.
         retry_on, give_up_on: exception types; the more specific list, `give_up_on`, is asked first.
         active_limit_s: active seconds the job may use over its attempts; then it ends BLOCKED.
+        interruptions: how often its worker may die under the job, the last time included; None: each spends an attempt.
+        isolation: where the handler runs: in a thread of the worker, or in a process of its own, a child.
+        wall_limit_s: seconds an attempt may take; then it failed. A child is ended, a thread cannot be.
+        memory_limit_bytes: address space of the child; what allocates more gets a MemoryError.
     """
 
     name: str
@@ -47,22 +53,26 @@ class Kind:
     adopt: Callable[[Publication], bool] | None = None
     discard: Callable[[Publication], Any] | None = None
     missing: Callable[[], str | None] | None = None
+    confinement: Confinement = "none"
     max_attempts: int = 3
     backoff: Backoff = field(default_factory=Backoff)
     retry_on: tuple[type[Exception], ...] = (Exception,)
     give_up_on: tuple[type[Exception], ...] = ()
     active_limit_s: float | None = None
+    interruptions: int | None = None
+    isolation: Isolation = "thread"
+    wall_limit_s: float | None = None
+    memory_limit_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        limits.check_text("kind", self.name, limits.NAME_BYTES)
-        if self.version < 1:
-            raise InvalidInput(f"kind {self}: version {self.version}; give a version from 1", field="version")
+        takes.check("kind: ", name=self.name)
+        # The input type is read at the first submit: it may name a class that is defined below the kind.
+        takes.check(f"kind {self}: ", **{name: value for name, value in vars(self).items() if name != "input_type"})
         check_attempts(self.max_attempts)
-        if self.active_limit_s is not None and not 0 < self.active_limit_s <= limits.WAIT_MOST_S:
+        if self.memory_limit_bytes is not None and self.isolation != "process":
             raise InvalidInput(
-                f"kind {self}: active_limit_s {self.active_limit_s} must be above 0 and at most "
-                f"{limits.WAIT_MOST_S:.0f}, or None for no limit",
-                field="active_limit_s",
+                f"kind {self}: memory_limit_bytes bounds a process; give isolation='process' too, or leave it out",
+                field="memory_limit_bytes",
             )
 
     def __str__(self) -> str:
@@ -135,16 +145,16 @@ class Kind:
         )
 
 
-def check_attempts(value: int) -> int:
-    """The value, when it is a legal number of attempts.
+def check_attempts(value: int, field: str = "max_attempts") -> int:
+    """The value, when it is a legal number of attempts or of interruptions.
 
     Raises: InvalidInput.
     """
     if value not in limits.ATTEMPTS:
         low, high = limits.ATTEMPTS[0], limits.ATTEMPTS[-1]
         raise InvalidInput(
-            f"max_attempts: {value}, the limit is {low} to {high}; give a number in it",
-            field="max_attempts",
+            f"{field}: {value}, the limit is {low} to {high}; give a number in it",
+            field=field,
             value=value,
         )
     return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from perenne.core import limits
+from perenne.core import limits, takes
 from perenne.errors import InvalidInput
 
 
@@ -18,6 +18,7 @@ class Backoff(msgspec.Struct, frozen=True):
     cap_s: float = 300.0
 
     def __post_init__(self) -> None:
+        takes.check("backoff: ", base_s=self.base_s, cap_s=self.cap_s)
         if not 0 < self.base_s <= self.cap_s <= limits.WAIT_MOST_S:
             raise InvalidInput(
                 f"backoff: base_s {self.base_s} must be above 0 and at most cap_s {self.cap_s}, "

@@ -78,7 +78,7 @@ TABLE: tuple[Move, ...] = (
     ),
     Move((_S.RUNNING,), "fail", (_S.FAILED,), "permanent error, or no attempt left", Spends.YES),
     Move((_S.RUNNING,), "bury", (_S.DEAD,), "budget overrun, or interrupted on its last attempt", Spends.YES),
-    Move((_S.RUNNING,), "requeue_interrupted", (_S.QUEUED,), "its owner is proved dead, attempts left", Spends.YES),
+    Move((_S.RUNNING,), "requeue_interrupted", (_S.QUEUED,), "its owner is proved dead, attempts left", Spends.EITHER),
     Move((_S.RUNNING,), "suspend", (_S.QUEUED,), "the worker shuts down at a boundary", Spends.NO),
     Move((_S.RUNNING,), "pause", (_S.PAUSED,), "at a boundary, or by recovery", Spends.EITHER),
     Move((_S.RUNNING,), "quota", (_S.PAUSED_QUOTA,), "nothing left to pay the next step", Spends.NO),

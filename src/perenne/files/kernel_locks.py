@@ -86,3 +86,24 @@ def _is(path: str, wanted: os.stat_result) -> bool:
         return os.path.samestat(os.stat(path), wanted)
     except OSError:
         return False
+
+
+def keepers(path: Path) -> list[int]:
+    """Processes that keep the lock on a file through a descriptor of their own, taken or inherited from a dead one.
+
+    Source: proc(5), /proc/PID/fdinfo: `lock:` lines of a descriptor.
+    """
+    try:
+        wanted = os.stat(path)
+        others = [int(name) for name in os.listdir("/proc") if name.isdecimal() and int(name) != os.getpid()]
+    except OSError:
+        return []
+    return [pid for pid in others if _keeps(pid, wanted)]
+
+
+def _keeps(pid: int, wanted: os.stat_result) -> bool:
+    try:
+        found = [entry.name for entry in os.scandir(f"/proc/{pid}/fd") if _is(entry.path, wanted)]
+        return any("lock:" in Path(f"/proc/{pid}/fdinfo/{name}").read_text(encoding="ascii") for name in found)
+    except OSError:
+        return False

@@ -10,6 +10,7 @@ import fcntl
 import os
 import stat as modes
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
@@ -67,6 +68,18 @@ class Lock:
         if descriptor is not None and self._process == os.getpid():
             # Unlocked and not only closed: a process being spawned may hold a copy of the descriptor for a moment.
             fcntl.flock(descriptor, fcntl.LOCK_UN)
+            _close(descriptor)
+
+    def give(self, send: Callable[[int], object]) -> None:
+        """Hand the lock over: `send` gives its descriptor to another process, and this one keeps no part of it.
+
+        The lock is free once every process with a copy has closed it or ended, forked copies of that one included.
+        """
+        descriptor, self._descriptor = self._descriptor, None
+        assert descriptor is not None, "it was released before"
+        try:
+            send(descriptor)
+        finally:
             _close(descriptor)
 
     def __enter__(self) -> Lock:

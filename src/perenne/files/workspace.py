@@ -59,6 +59,14 @@ class Workspace:
         return self.owners_folder / f"{owner_id}.lock"
 
     @property
+    def children_folder(self) -> Path:
+        return self.own_folder / "children"
+
+    def lock_of_child(self, attempt: str) -> Path:
+        """Held by the child that runs this attempt, and by whatever it forked."""
+        return self.children_folder / f"{attempt}.lock"
+
+    @property
     def wake_folder(self) -> Path:
         return self.own_folder / "wake"
 
@@ -71,7 +79,7 @@ class Workspace:
 
     def make_folders(self) -> None:
         """Every folder the engine uses, 0700, durable."""
-        for name in ("owners", "wake", "stage", "logs"):
+        for name in ("owners", "children", "wake", "stage", "logs"):
             atomic.make_folder(self.own_folder / name)
 
     def remove(self) -> None:
@@ -79,9 +87,9 @@ class Workspace:
         for file in (self.manifest, self.ledger, *(f"{self.ledger}{end}" for end in ("-wal", "-shm"))):
             with contextlib.suppress(OSError):
                 os.unlink(file)
-        for name in ("owners", "wake", "stage", "logs", "."):
+        for folder in (*(self.own_folder / name for name in ("owners", "wake", "stage", "logs")), self.own_folder):
             with contextlib.suppress(OSError):
-                os.rmdir(self.own_folder / name)
+                os.rmdir(folder)
 
     def write_manifest(self) -> None:
         """The manifest, durable; the last step of making a workspace.

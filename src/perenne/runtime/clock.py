@@ -9,14 +9,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Clock:
-    """`now` gives UTC microseconds and may step; `monotonic` gives seconds and may not."""
+    """`now` gives UTC microseconds since 1970, never less than 0, and may step; `monotonic` seconds, and may not."""
 
     now: Callable[[], int]
     monotonic: Callable[[], float]
 
 
 def _now_us() -> int:
-    return time.time_ns() // 1000
+    """A machine that shows a time before 1970 has lost it: the instants of the ledger begin there."""
+    return max(time.time_ns() // 1000, 0)
 
 
 SYSTEM = Clock(_now_us, time.monotonic)

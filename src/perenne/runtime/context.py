@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from perenne.core import limits
 from perenne.core.job import Job, Token
@@ -18,14 +18,26 @@ from perenne.errors import DiskLow, InvalidInput, StaleToken, StorageError, Unwo
 from perenne.files import atomic
 from perenne.files.workspace import Workspace
 from perenne.runtime.clock import Clock
-from perenne.runtime.joblog import JobLog
 from perenne.runtime.stop import Stop
 from perenne.runtime.wishes import Wishes
-from perenne.store.ledger import Ledger
 
 R = TypeVar("R")
 
 PROGRESS_EVERY_S = 0.1
+
+
+class Log(Protocol):
+    """Where a line about the attempt goes."""
+
+    def write(self, level: str, message: str, **fields: Any) -> bool: ...
+
+
+class Right(Protocol):
+    """What a context asks of the ledger, under the token of its attempt."""
+
+    def check(self, token: Token) -> tuple[bool, bool]: ...
+
+    def progress(self, token: Token, done: int, total: int | None, message: str | None, *, now: int) -> None: ...
 
 
 class Context:
@@ -38,9 +50,9 @@ class Context:
         token: Token,
         publication: Publication,
         wishes: Wishes,
-        ledger: Ledger,
+        ledger: Right,
         clock: Clock,
-        log: JobLog,
+        log: Log,
         workspace: Workspace,
         deadline: float | None,
     ) -> None:
@@ -107,7 +119,7 @@ class Context:
 
     def keep_progress(self) -> None:
         """Write the newest progress, if it is not in the ledger yet."""
-        if self._unkept is None:
+        if self._unkept is None or self._wishes.fenced:
             return
         done, total, message = self._unkept
         self._kept_at = self._clock.monotonic()

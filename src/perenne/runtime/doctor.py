@@ -1,7 +1,7 @@
 """Looks at one workspace and says what is wrong with it, why, and what to do; reads only, repairs nothing.
 
-What lives here: the order of the looks, and what a look that fails becomes. What does not: the looks (`doctor_folder`,
-`doctor_ledger`, `doctor_work`).
+What lives here: the order of the looks, and what a look that fails becomes. What does not: the looks (`doctor_machine`,
+`doctor_folder`, `doctor_ledger`, `doctor_work`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from perenne.app import App
 from perenne.errors import EngineError
 from perenne.files import workspace as folder
 from perenne.files.workspace import Workspace
-from perenne.runtime import clock, doctor_folder, doctor_ledger, doctor_work
+from perenne.runtime import clock, doctor_folder, doctor_ledger, doctor_machine, doctor_work
 from perenne.runtime.doctor_work import Ward
 from perenne.runtime.findings import Finding, bad, ok, refused
 from perenne.store.driver import Driver
@@ -35,6 +35,7 @@ def doctor(
         return [refused("manifest", error)]
     return [
         *_manifest(workspace, app),
+        *_looked("confinement", partial(doctor_machine.confinement, app)),
         *(finding for check in doctor_folder.CHECKS for finding in _looked(check.__name__, partial(check, workspace))),
         *_ledger(workspace, app if app and app.name == workspace.app else None, inspector, deep, clock),
     ]

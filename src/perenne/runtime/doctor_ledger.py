@@ -22,7 +22,7 @@ def _modes(found: Facts) -> Iterator[Finding]:
     used = found.pages - found.free_pages
     sentence = (
         f"journal_mode is {found.journal_mode}, {used:,} of {found.pages:,} pages of {found.page_bytes} bytes are used"
-        f"; every writer sets synchronous=full and reads it back"
+        f"; every writer sets synchronous=full and reads it back, and normal for nothing but relaxed submits"
     )
     if found.journal_mode == "wal":
         yield ok("modes", sentence)

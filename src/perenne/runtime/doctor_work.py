@@ -24,6 +24,7 @@ MOST = 20  # jobs named in one look; their number is always told
 _NEXT = {
     "dependency_failed": "requeue or resolve the job it waits for, or release this one with a reason",
     "tool_missing": "install what is missing, then start a worker",
+    "confinement_missing": "start a worker on a machine that offers it; doctor says what this one offers",
     "active_time_limit": "release it with a reason, which gives it its time anew, or cancel it",
 }
 
@@ -174,6 +175,17 @@ def kinds(ward: Ward) -> Iterator[Finding]:
         yield ok("kinds", f"app {ward.app.name} knows the kind of every unfinished job")
 
 
+def wall_limits(ward: Ward) -> Iterator[Finding]:
+    """Kinds whose attempts have a hard limit that nobody can enforce, because they run in a thread."""
+    kinds = [] if ward.app is None else [kind for kind in ward.app.kinds if kind.wall_limit_s is not None]
+    bare = [str(kind) for kind in kinds if kind.isolation == "thread"]
+    if bare:
+        sentence = f"{some(bare)}: wall_limit_s in a thread, which cannot be ended; a runaway takes its worker along"
+        yield warn("wall limits", sentence, "give isolation='process' to these kinds")
+    elif kinds:
+        yield ok("wall limits", "every kind with a hard limit runs in a child")
+
+
 def files(ward: Ward) -> Iterator[Finding]:
     """Files of jobs and attempts that the ledger does not know, listed before it is asked."""
     logs = {path.stem for path in (ward.workspace.own_folder / "logs").glob("*.jsonl") if path.stem != "engine"}
@@ -199,8 +211,32 @@ def _strangers(ward: Ward, logs: set[str]) -> Iterator[Finding]:
         yield ok("logs", "every log belongs to a job")
 
 
+def children(ward: Ward) -> Iterator[Finding]:
+    """Lock files of attempts in children that are over, listed before the ledger is asked."""
+    found = sorted(path.stem for path in ward.workspace.children_folder.glob("*.lock"))
+    live = Owners(ward.driver).open_attempts()
+    left = [id for id in found if id not in live]
+    if left:
+        sentence = f"lock files of attempts that are over stand in {ward.workspace.children_folder}: {some(left)}"
+        yield warn("children", sentence, "start a worker: its recovery removes them")
+    else:
+        yield ok("children", f"{len(found)} attempts run in children, and no lock file of another one is left")
+
+
 def _names(folder: Path) -> set[str]:
     return set(os.listdir(folder)) if folder.is_dir() else set()
 
 
-CHECKS = (controls, contradictions, owners, owner_locks, running, in_doubt, blocked, kinds, files)
+CHECKS = (
+    controls,
+    contradictions,
+    owners,
+    owner_locks,
+    running,
+    in_doubt,
+    blocked,
+    kinds,
+    wall_limits,
+    files,
+    children,
+)

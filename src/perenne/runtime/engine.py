@@ -5,21 +5,20 @@ What does not live here: opening (`wiring`), rules (`core`), rows (`store`), and
 
 from __future__ import annotations
 
-import getpass
-import os
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
+from perenne import nearest
 from perenne.app import App
-from perenne.core import events
+from perenne.core import events, takes
 from perenne.core.job import Attempt, HistoryLine, Job, Queue, Receipt, Submission
 from perenne.core.kind import Kind
 from perenne.core.states import JobState
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput, NotAllowed, QueueFull
 from perenne.files.workspace import Workspace
-from perenne.runtime import request, wake
+from perenne.runtime import actor, request, wake
 from perenne.runtime.clock import Clock
 from perenne.runtime.ends import Ends
 from perenne.runtime.executor import Executor
@@ -48,7 +47,7 @@ class Engine:
         self._log = JobLog(workspace, "engine", 0, clock)
         self._ends = Ends(self._note)
         self._bells = wake.Bells(workspace.wake_folder)
-        self._actor = f"person:{_user()}"
+        self._actor = actor.person()
         self._worker: Worker | None = None
         if holding is not None:
             self._ends.add(lambda job: self._ring())
@@ -64,21 +63,27 @@ class Engine:
     def submit(self, kind: Kind | str, input: object, *, patience_s: float = 0.0, **wishes: Any) -> Receipt:
         """Store a job durably and wake an idle worker; the same key and content again gives the same job.
 
-        Args: patience_s: how long to wait for room in a full queue. wishes: see `Wishes`.
+        Args: patience_s: how long to wait for room in a full queue. wishes: see `Wishes`, such as durability="relaxed".
         Raises: UnknownKind, InvalidInput, TooLarge, QueueFull, DuplicateJob, JobNotFound, DependencyCycle; the call
         then changed nothing.
-        Guarantees: the job survives kill -9 and power loss once this returned.
+        Guarantees: the job survives kill -9 and power loss once this returned; a relaxed one, as its receipt says, may
+        be lost with the power until the next durable commit.
         """
         return self._enter([self.request(kind, input, **wishes)], patience_s)[0]
 
     def submit_many(self, batch: Sequence[Submission], *, patience_s: float = 0.0) -> list[Receipt]:
         """Store what `request` made, all or none, in one transaction; members may wait for each other by id.
 
+        One member that asks for durability makes all of them durable.
+
         Raises: as `submit`, naming the member; a circle of dependencies by its path.
         """
+        takes.check(batch=batch)
         return self._enter(batch, patience_s)
 
     def _enter(self, batch: Sequence[Submission], patience_s: float) -> list[Receipt]:
+        if patience_s != 0.0:
+            takes.check(patience_s=patience_s)
         try:
             receipts = self._store(batch)
         except QueueFull:
@@ -137,6 +142,7 @@ class Engine:
 
     def resolve(self, job_id: str, to: JobState, reason: str) -> Job:
         """Settle a job in doubt as COMPLETED, QUEUED or FAILED; the reason stays in the history."""
+        takes.check(to=to)
         return self._tell(job_id, events.Resolve(JobState(to), reason))
 
     def job(self, job_id: str) -> Job:
@@ -145,13 +151,17 @@ class Engine:
 
     def jobs(self, *, state: JobState | None = None, after: int = 0, limit: int = 1000) -> list[Job]:
         """Jobs in the order of submission, from the one after place `after`."""
+        takes.check(state=state, after=after, limit=limit)
         return self._reader.jobs(state=state, after=after, limit=limit)
 
     def attempts(self, job_id: str) -> list[Attempt]:
+        """Every attempt of a job, oldest first."""
+        takes.check(job_id=job_id)
         return self._reader.attempts(job_id)
 
     def history(self, *, job_id: str | None = None, after: int = 0, limit: int = 1000) -> list[HistoryLine]:
         """Every change with its reason, time and actor, oldest first."""
+        takes.check(job_id=job_id, after=after, limit=limit)
         return self._reader.history(job_id=job_id, after=after, limit=limit)
 
     def counts(self) -> dict[JobState, int]:
@@ -169,10 +179,12 @@ class Engine:
 
     def on_end(self, listener: Callable[[Job], None]) -> None:
         """Call `listener` with each job whose end this process writes, once, after it is durable."""
+        takes.check(listener=listener)
         self._ends.add(listener)
 
     def listen(self, name: str) -> None:
         """Keep a notice of every end from now on, for `deliver` under this name."""
+        takes.check(name=name)
         self._notices.register(name, now=self._clock.now())
 
     def deliver(self, name: str, receive: Callable[[Notice], None], limit: int = 1000) -> int:
@@ -180,6 +192,7 @@ class Engine:
 
         Guarantees: a notice that `receive` did not return from is delivered again, under the same id.
         """
+        takes.check(name=name, receive=receive, limit=limit)
         pending = self._notices.pending(name, limit)
         for notice in pending:
             receive(notice)
@@ -188,6 +201,7 @@ class Engine:
 
     def wait(self, job_id: str, timeout_s: float | None = None) -> Job:
         """The job once it has ended and the listeners of this process returned; or as it stands when time is over."""
+        takes.check(timeout_s=timeout_s)
         deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
         with wake.Bell(self.workspace.wake_folder) as bell:
             while True:
@@ -203,7 +217,7 @@ class Engine:
     def worker(self, *, slots: int = 1) -> Worker:
         """The worker of this process.
 
-        Raises: NotAllowed: the workspace was not opened for work. InvalidInput: slots.
+        Raises: NotAllowed: the workspace was not opened for work. InvalidInput: slots, or a kind no child could find.
         """
         if self._holding is None:
             raise NotAllowed("worker: this workspace was opened without the worker's lock; open it with access='work'")
@@ -212,21 +226,28 @@ class Engine:
                 "worker: the last one of this engine failed and may have left attempts behind; "
                 "close the workspace and open it again, then the next worker settles them"
             )
-        if not 1 <= slots <= 1024:
-            raise InvalidInput(
-                f"slots: {slots}, the limit is 1 to 1024; give a number in it", field="slots", value=slots
-            )
+        takes.check(slots=slots)
         owner = self._holding.owner
-        executor = Executor(self.workspace, self.app, self._ledger, self._clock)
+        executor = Executor.of(self.workspace, self.app, self._ledger, self._clock, owner.id, slots)
         parts = (self.workspace, self.app, self._ledger, self._reader, self._owners, self._ends, self._clock)
         recovery = Recovery(*parts, f"worker:{owner.id}")
         self._worker = Worker(
-            executor, recovery, self._reader, owner, self._ends, self._luck, self._log, self._ring, slots=slots
+            executor,
+            recovery,
+            self._reader,
+            owner,
+            self._ends,
+            self._luck,
+            self._log,
+            self._ring,
+            slots=slots,
+            near=self,
         )
         return self._worker
 
     def work(self, *, slots: int = 1, stay: bool = False) -> Report:
         """Recover what a dead worker left, then run jobs until nothing is due (stay: until told to stop)."""
+        takes.check(stay=stay)
         return self.worker(slots=slots).run(stay=stay)
 
     def close(self) -> None:
@@ -237,11 +258,14 @@ class Engine:
             self._holding.release()
 
     def __enter__(self) -> Engine:
+        """Until it is left, tasks of this app that are enqueued by this thread come here."""
+        nearest.enter(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        nearest.leave(self)
         self.close()
 
     def _tell(self, job_id: str, event: events.Event) -> Job:
@@ -269,10 +293,3 @@ class Engine:
             self._bells.ring()
         except OSError as error:
             self._log.write("warning", "wake_failed", error=str(error))
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return str(os.getuid())

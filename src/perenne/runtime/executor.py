@@ -5,24 +5,22 @@ What does not live here: what an ending means for the job (`core.decide`), and c
 
 from __future__ import annotations
 
-import traceback
 from dataclasses import dataclass
 
-import msgspec
-
 from perenne.app import App
-from perenne.core import answers, events, limits
+from perenne.core import events
 from perenne.core.kind import Kind
-from perenne.core.lossless import first_loss
 from perenne.core.publication import Publication, Published
 from perenne.crashpoints import crash_point
-from perenne.errors import Cancelled, InvalidInput, TooLarge, Unwound
+from perenne.errors import InvalidInput
 from perenne.files.workspace import Workspace
-from perenne.runtime import lookup
+from perenne.runtime import call, importable, lacking, lookup
+from perenne.runtime.attendant import Attendants
+from perenne.runtime.children import Children
 from perenne.runtime.clock import Clock
 from perenne.runtime.context import Context
 from perenne.runtime.joblog import JobLog
-from perenne.runtime.saying import said
+from perenne.runtime.watchdog import Watchdog
 from perenne.runtime.wishes import Wishes
 from perenne.store.ledger import Claim, Ledger
 
@@ -35,6 +33,28 @@ class Executor:
     app: App
     ledger: Ledger
     clock: Clock
+    watchdog: Watchdog
+    attendants: Attendants
+
+    @classmethod
+    def of(cls, workspace: Workspace, app: App, ledger: Ledger, clock: Clock, owner: str, slots: int) -> Executor:
+        """The executor of this worker, with nothing started yet.
+
+        Raises: InvalidInput: a kind runs in a child, which could not find it.
+        """
+        importable.check(app.kinds)
+        attendants = Attendants(workspace, ledger, clock, Children(workspace, slots), owner)
+        return cls(workspace, app, ledger, clock, Watchdog(clock), attendants)
+
+    def begin(self, *, stay: bool) -> None:
+        """A worker that stays has its children ready before there is work."""
+        if stay:
+            self.attendants.children.warm(self.app.kinds)
+
+    def close(self) -> None:
+        """No attempt runs any more; let go of what they were run with."""
+        self.watchdog.close()
+        self.attendants.children.close()
 
     def perform(self, claim: Claim, wishes: Wishes) -> events.Ended:
         """Run the claimed attempt; all that is known at its end. Nothing is recorded yet."""
@@ -56,22 +76,30 @@ class Executor:
         try:
             publication = lookup.identity_of(claim.job, kind, self.workspace.root)
         except InvalidInput as error:
-            return _failure(kind, error, log), Published.absent()
+            return call.failure(kind, error, log), Published.absent()
         published = lookup.look(kind, publication)
         crash_point("run.looked_up")
         if published.state != "absent":
             return events.NotCalled(), published
         try:
-            sentence = kind.missing() if kind.missing else None
+            missing = lacking.of(kind)
         except Exception as error:
-            return _failure(kind, error, log), published
-        if sentence:
-            return events.Missing(sentence), published
+            return call.failure(kind, error, log), published
+        if missing is not None:
+            return missing, published
         context = self._context(claim, publication, wishes, log)
-        answer = _call(kind, context, publication, wishes, log)
+        answer = self._call(kind, claim, context, wishes, log)
         context.remove_stage()
         crash_point("run.executed")
         return _look_after(kind, context, publication, answer)
+
+    def _call(self, kind: Kind, claim: Claim, context: Context, wishes: Wishes, log: JobLog) -> events.Answer:
+        if kind.isolation == "process":
+            return self.attendants.attend(kind, claim, context, wishes, log)
+        if kind.wall_limit_s is None:
+            return call.handler(kind, context, wishes, log)
+        with self.watchdog.over(wishes, kind.wall_limit_s):
+            return call.handler(kind, context, wishes, log)
 
     def _context(self, claim: Claim, publication: Publication, wishes: Wishes, log: JobLog) -> Context:
         left_ms = None if claim.job.active_limit_ms is None else claim.job.active_limit_ms - claim.job.active_ms
@@ -86,48 +114,6 @@ class Executor:
             workspace=self.workspace,
             deadline=None if left_ms is None else self.clock.monotonic() + left_ms / 1000,
         )
-
-
-def _call(kind: Kind, context: Context, publication: Publication, wishes: Wishes, log: JobLog) -> events.Answer:
-    try:
-        context.boundary()
-        value = kind.handler(context, publication.input)
-        context.keep_progress()
-        return _answer(kind, value, log)
-    except (Cancelled, Unwound):
-        return events.Stopped(wishes.first or "suspend")
-    except BaseException as error:
-        # A handler may raise anything, and its tool may have been stopped under it; neither ends the worker.
-        if wishes.stop.asked:
-            return events.Stopped(wishes.first or "suspend")
-        return _failure(kind, error, log)
-
-
-def _answer(kind: Kind, value: object, log: JobLog) -> events.Answer:
-    match value:
-        case answers.Snooze(seconds, reason):
-            return events.Snoozed(seconds, reason)
-        case answers.GiveUp(reason):
-            return events.GaveUp(reason)
-        case answers.Doubt(finding):
-            return events.Doubted(finding)
-    try:
-        encoded = None if value is None else msgspec.json.encode(value)
-        loss = first_loss(msgspec.to_builtins(value), None)
-        if loss is not None:
-            raise ValueError(loss)
-        limits.check_size("result", len(encoded or b""), limits.RESULT_BYTES, "store it and return where it is")
-        return events.Returned(encoded)
-    except (TypeError, ValueError, RecursionError, TooLarge) as error:
-        # Running again would give the same value: one run is enough to know.
-        log.write("error", "result_refused", error=str(error))
-        return events.Raised(f"result: {error}", retryable=False, backoff=kind.backoff)
-
-
-def _failure(kind: Kind, error: BaseException, log: JobLog) -> events.Raised:
-    log.write("error", "handler_failed", traceback="".join(traceback.format_exception(error)))
-    retryable = isinstance(error, Exception) and not isinstance(error, InvalidInput) and kind.retries(error)
-    return events.Raised(limits.clip(said(error)), retryable=retryable, backoff=kind.backoff)
 
 
 def _look_after(

@@ -52,6 +52,11 @@ class JobLog:
             return False
 
 
+def encoded(**said: Any) -> bytes:
+    """What is said, as one JSON object that can be read back, whatever the values are."""
+    return _encode({}, said)
+
+
 def _encode(head: dict[str, Any], said: dict[str, Any]) -> bytes:
     try:
         return msgspec.json.encode(head | said, enc_hook=repr) + b"\n"

@@ -57,6 +57,7 @@ def take(workspace: Workspace, *, alone: bool) -> Holding:
     first = [_take_alone(workspace.worker_lock, text)] if alone else []
     try:
         atomic.make_folder(workspace.owners_folder)
+        atomic.make_folder(workspace.children_folder)
         while (own := Lock.take(workspace.lock_of(owner.id), text=text)) is None:
             pass  # a recovery took the new file for one of a dead owner, and is removing it
     except BaseException:

@@ -19,7 +19,7 @@ from perenne.errors import InvalidInput, StaleToken
 from perenne.files import atomic
 from perenne.files.lock import Lock
 from perenne.files.workspace import Workspace
-from perenne.runtime import lookup, wake
+from perenne.runtime import lookup, orphans, wake
 from perenne.runtime.clock import Clock
 from perenne.runtime.ends import Ends
 from perenne.store.ledger import Ledger
@@ -68,15 +68,28 @@ class Recovery:
                     _remove(path)
         wake.remove_dead(self.workspace.wake_folder)
         self._remove_stages()
+        self._remove_locks_of_children()
 
     def _settle_owner(self, owner: Owner) -> list[Job]:
         epoch = self.owners.epoch()
         attempts = self.owners.running(owner.id)
-        settled = [job for attempt in attempts for job in self._settle(attempt, epoch)]
+        ended, alive = self._end_children(owner, attempts)
+        # What would not end yet is looked at again later: its attempt keeps this owner among those that are present.
+        settled = [job for attempt in attempts if attempt.id not in alive for job in self._settle(attempt, epoch)]
+        for lock in ended:
+            orphans.remove(lock, protocol="recover")
         self._remove_stages()
         wake.remove_dead(self.workspace.wake_folder)
         self.owners.leave(owner.id, now=self.clock.now())
         return settled
+
+    def _end_children(self, owner: Owner, attempts: list[Attempt]) -> tuple[list[Lock], set[str]]:
+        """End what the dead owner's attempts left running: their locks, and the attempts of which something goes on."""
+        folder = self.workspace.children_folder
+        files = {self.workspace.lock_of_child(attempt.id) for attempt in attempts}
+        files = {path for path in files if path.exists()} | set(orphans.of_owner(folder, owner.id))
+        locks = {path.stem: orphans.end(path) for path in sorted(files)}
+        return [lock for lock in locks.values() if lock is not None], {id for id, lock in locks.items() if lock is None}
 
     def _settle(self, attempt: Attempt, epoch: int) -> list[Job]:
         published = self._find(self.reader.job(attempt.job_id))
@@ -103,6 +116,14 @@ class Recovery:
         published = lookup.look(kind, publication)
         return lookup.clean(kind, publication) if published.state == "absent" else published
 
+    def _remove_locks_of_children(self) -> None:
+        """Lock files that a worker left between the end of an attempt in a child and its own."""
+        found = sorted(self.workspace.children_folder.glob("*.lock"))
+        live = self.owners.open_attempts()
+        for path in (path for path in found if path.stem not in live):
+            if (lock := Lock.take(path)) is not None:
+                orphans.remove(lock, protocol="recover")
+
     def _remove_stages(self) -> None:
         """Private folders of attempts that are over. What cannot be removed must not keep the worker from its work."""
         # Listed first: whoever makes a folder afterwards is not in the list, whoever made it before is in the ledger.
@@ -122,7 +143,7 @@ def _remove(lock: Path) -> None:
 
 def _unknown(job: Job) -> Published:
     """A kind that this program does not know: back to the queue, where only who knows it takes it and looks first."""
-    if job.attempts_left > 0 and not job.cancel_asked and not job.pause_asked:
+    if job.outlives_interruption and not job.cancel_asked and not job.pause_asked:
         return Published.absent()
     return Published(
         "unknown", f"kind {job.kind}@{job.version} is not known here, so nobody could look what is published"

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeVar
 
 import msgspec
 
 from perenne.app import App
-from perenne.core import identity
-from perenne.core.job import OnDependency, Submission
+from perenne.core import identity, takes
+from perenne.core.job import Durability, OnDependency, Submission
 from perenne.core.kind import Kind
 from perenne.errors import InvalidInput
+from perenne.runtime import importable
 from perenne.runtime.luck import Luck
+
+Choice = TypeVar("Choice", bound=StrEnum)
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,7 +29,8 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     Args: job_id: a UUID of the caller's own. key: the same key and content again is the same job. unique_key: at most
     one unfinished job has it. queue: else the kind's. priority: -1000 to 1000, higher first. not_before: with its time
     zone. depends_on: ids of jobs. on_dependency: `block` or `fail`, when one of them ends badly. max_attempts: 1 to
-    100. ids: for publications whose ids the application fixes itself. requested_at: UTC microseconds.
+    100. ids: for publications whose ids the application fixes itself. requested_at: UTC microseconds. durability:
+    `durable`, or `relaxed`: not synced by itself, so a power cut may take the job until the next durable commit.
     """
 
     job_id: str | None = None
@@ -39,6 +44,7 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int | None = None
     ids: Mapping[str, str] | None = None
     requested_at: int | None = None
+    durability: str = "durable"
 
 
 def read(wishes: Mapping[str, Any]) -> Wishes:
@@ -49,6 +55,7 @@ def read(wishes: Mapping[str, Any]) -> Wishes:
     for name in wishes:
         if name not in Wishes.__struct_fields__:
             raise InvalidInput(f"{name}: no such wish; known: {', '.join(Wishes.__struct_fields__)}", field=name)
+    takes.check(**wishes)
     return Wishes(**wishes)
 
 
@@ -57,7 +64,11 @@ def make(app: App, kind: Kind | str, input: object, wishes: Wishes, *, now: int,
 
     Raises: UnknownKind, InvalidInput, TooLarge.
     """
-    kind = app.kind(kind) if isinstance(kind, str) else app.kind(kind.name, kind.version)
+    try:
+        kind = app.kind(kind) if isinstance(kind, str) else app.kind(kind.name, kind.version)
+    except (AttributeError, TypeError):
+        raise takes.refusal("kind", kind) from None
+    importable.check([kind])
     id = wishes.job_id or identity.job_id(now, luck.bytes(10))
     return Submission(
         id=id,
@@ -70,11 +81,13 @@ def make(app: App, kind: Kind | str, input: object, wishes: Wishes, *, now: int,
         priority=wishes.priority,
         due_at=_due_at(wishes.not_before, now),
         dependencies=tuple(wishes.depends_on),
-        on_dependency=_policy(wishes.on_dependency),
+        on_dependency=_chosen(OnDependency, "on_dependency", wishes.on_dependency),
         max_attempts=kind.max_attempts if wishes.max_attempts is None else wishes.max_attempts,
         publications=_ids(kind, id, wishes.ids),
         requested_at=now if wishes.requested_at is None else wishes.requested_at,
+        durability=_chosen(Durability, "durability", wishes.durability),
         active_limit_ms=None if kind.active_limit_s is None else int(kind.active_limit_s * 1000),
+        max_interruptions=kind.interruptions,
     )
 
 
@@ -87,17 +100,11 @@ def _due_at(not_before: datetime | None, now: int) -> int:
     return due_at if due_at > now else 0
 
 
-_POLICIES = {str(policy): policy for policy in OnDependency}
-
-
-def _policy(value: str) -> OnDependency:
+def _chosen(choices: type[Choice], field: str, value: str) -> Choice:
     try:
-        return _POLICIES[value]
-    except (KeyError, TypeError):
-        known = ", ".join(OnDependency)
-        raise InvalidInput(
-            f"on_dependency: {value!r}; give one of {known}", field="on_dependency", value=value
-        ) from None
+        return choices(value)
+    except ValueError:
+        raise InvalidInput(f"{field}: {value!r}; give one of {', '.join(choices)}", field=field, value=value) from None
 
 
 def _ids(kind: Kind, job: str, given: Mapping[str, str] | None) -> str:

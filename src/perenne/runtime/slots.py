@@ -6,12 +6,14 @@ What does not live here: which attempts to run, and what becomes of them when th
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import os
 import queue
 import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from perenne.core.events import Ended
@@ -33,6 +35,7 @@ class Running:
     wishes: Wishes = field(default_factory=Wishes)
     started_at: float | None = None
     ended: Ended | None = None
+    taken: bool = False  # its end is being recorded
 
     def left_s(self, now: float) -> float | None:
         """Seconds of active time left at `now`, all of them before the start; None without a limit."""
@@ -56,20 +59,30 @@ class Slots:
         self._todo: queue.SimpleQueue[Running | None] = queue.SimpleQueue()
         self._done: deque[Running] = deque()
         self._mean_s, self._samples = 0.0, 0
-        self._threads = [threading.Thread(target=self._work, daemon=True, name=f"slot-{n}") for n in range(count)]
+        self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Raises: StoreFailed: this process may open no more files."""
+        """Start the threads, each in a copy of the caller's context: which engine is near is known there, too.
+
+        Raises: StoreFailed: this process may open no more files.
+        """
         with atomic.explained(Path("the worker's pipe"), "made"):
             self._readable, self._writable = os.pipe()
         os.set_blocking(self._readable, False)
         os.set_blocking(self._writable, False)
-        for thread in self._threads:
-            thread.start()
+        for number in range(self.count):
+            run = partial(contextvars.copy_context().run, self._work)
+            self._threads.append(threading.Thread(target=run, daemon=True, name=f"slot-{number}"))
+            self._threads[-1].start()
 
     @property
     def room(self) -> int:
-        """How many attempts more this worker wants: one a slot, two where attempts are over before a claim would be."""
+        """How many attempts more this worker wants: one a slot, two where attempts are over before a claim would be.
+
+        None beside a job that runs alone, until its end is being recorded.
+        """
+        if any(one.claim.job.runs_alone and not one.taken for one in self.held.values()):
+            return 0
         quick = self._samples >= SAMPLES and self._mean_s < QUICK_S
         return self.count * (2 if quick else 1) - sum(one.ended is None for one in self.held.values())
 
@@ -77,6 +90,11 @@ class Slots:
         running = Running(claim)
         self.held[claim.token.attempt] = running
         self._todo.put(running)
+
+    @property
+    def company(self) -> bool:
+        """Whether an attempt is here whose end is not being recorded."""
+        return not all(one.taken for one in self.held.values())
 
     @property
     def any_ended(self) -> bool:
@@ -91,6 +109,7 @@ class Slots:
         taken = []
         while self._done:
             taken.append(self._done.popleft())
+            taken[-1].taken = True
         return taken
 
     def forget(self, running: Running) -> None:
@@ -107,8 +126,9 @@ class Slots:
             thread.join(max(deadline - self._clock.monotonic(), 0))
         if any(thread.is_alive() for thread in self._threads):
             return False
-        os.close(self._readable)
-        os.close(self._writable)
+        for descriptor in (self._readable, self._writable):
+            if descriptor >= 0:
+                os.close(descriptor)
         return True
 
     def _work(self) -> None:

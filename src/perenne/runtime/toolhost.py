@@ -1,68 +1,29 @@
 """The tool host: a small program that is the parent of every outside tool which one worker process runs.
 
-It has one thread, so Python may run between fork and exec: there the limits are set. It forks, signals and reaps, and
-kills a tool's group when its worker or whoever waits for it is gone. Deadlines and output live in `toolwatch.py`.
-It runs isolated and imports nothing of the package; the package imports the messages from here.
+It has one thread, so Python may run between fork and exec (`toolbirth.py`). It signals and reaps, and kills a tool with
+all that it started when its worker or whoever waits for it is gone. Deadlines and output live in `toolwatch.py`.
+It runs isolated and imports only its neighbours.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import os
-import resource
 import select
 import signal
 import socket
-import struct
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NoReturn
 
-ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "HOME": "/nonexistent"}
-
-# Worker to host, on the control socket: one byte with three descriptors, the run's channel and its output pipes.
-# Worker to host, on the channel: the request, later one byte for each signal that the group shall get.
-# Host to worker, on the channel: notes. The end of the channel ends the run.
-LENGTH = struct.Struct("=I")
-NOTE = struct.Struct("=ci")
-SPAWNED, FAILED, ENDED = b"s", b"f", b"e"  # with the process number, the errno, the wait status
-
-LIMITED = (resource.RLIMIT_CPU, resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_AS)
-PR_SET_PDEATHSIG = 1
+from perenne.runtime import processbound, toolbirth, toolorder, toolstray
+from perenne.runtime.toolbirth import Spare
+from perenne.runtime.toolorder import ENDED, FAILED, SPAWNED, tell
 
 
 class WorkerGone(Exception):
     """The process for which the host works has ended or has let it go."""
-
-
-def pack_request(argv: Sequence[bytes], cwd: bytes, limits: Sequence[int]) -> bytes:
-    """A request: working folder, limits in the order of LIMITED, then the arguments; no part may hold a NUL."""
-    body = b"\0".join([cwd, *(b"%d" % limit for limit in limits), *argv])
-    return LENGTH.pack(len(body)) + body
-
-
-def receive_request(channel: socket.socket) -> tuple[list[bytes], bytes, list[int]]:
-    """Arguments, working folder and limits; the sender is already writing, so this waits for no one else."""
-    (length,) = LENGTH.unpack(_receive(channel, LENGTH.size))
-    cwd, *rest = _receive(channel, length).split(b"\0")
-    return rest[len(LIMITED) :], cwd, [int(limit) for limit in rest[: len(LIMITED)]]
-
-
-def _receive(channel: socket.socket, length: int) -> bytes:
-    data = b""
-    while len(data) < length:
-        piece = channel.recv(length - len(data))
-        if not piece:
-            raise ConnectionResetError(errno.ECONNRESET, "the request was cut off")
-        data += piece
-    return data
-
-
-def tell(channel: socket.socket, kind: bytes, value: int) -> None:
-    """Send a note; whoever does not listen any more misses it."""
-    with contextlib.suppress(OSError):
-        channel.send(NOTE.pack(kind, value))
 
 
 def signal_group(pid: int, number: int) -> None:
@@ -85,10 +46,9 @@ def reap(pid: int) -> int | None:
 
 
 class Run:
-    """One tool and the channel of whoever waits for it (None: nobody any more)."""
+    """One tool: the channel of whoever waits for it (None: nobody any more)."""
 
-    def __init__(self, pid: int, channel: socket.socket) -> None:
-        self.pid = pid
+    def __init__(self, channel: socket.socket) -> None:
         self.channel: socket.socket | None = channel
 
 
@@ -97,13 +57,18 @@ class Host:
 
     def __init__(self, control: socket.socket) -> None:
         self.control = control
-        self.runs: list[Run] = []
+        self.runs: dict[int, Run] = {}
+        self.bounds: set[int] = set()  # of tools that have ended, perhaps not yet removed
+        self.adopts = toolstray.become_parent_of_orphans()
         self.children = watch_children()
-        self.prctl = find_prctl()
         self.poll = select.poll()
         self.actions: dict[int, Callable[[], None]] = {}
         self.listen(control.fileno(), self.admit)
         self.listen(self.children, self.collect)
+        toolbirth.prepare()
+        gc.freeze()  # what stands now is not written to by a collection in a child
+        self.spare: Spare | None = None
+        self.make_spare()
 
     def listen(self, descriptor: int, action: Callable[[], None]) -> None:
         self.actions[descriptor] = action
@@ -115,64 +80,63 @@ class Host:
         channel.close()
 
     def serve(self) -> None:
-        """Work until the worker is gone, then end every group that still lives."""
+        """Work until the worker is gone, then end every tool that still lives and all that it started."""
         try:
             while True:
                 for descriptor, _ in self.poll.poll():
                     if descriptor in self.actions:  # an action before it may have closed it
                         self.actions[descriptor]()
         finally:
-            for run in self.runs:
-                signal_group(run.pid, signal.SIGKILL)
+            for pid in self.runs:
+                signal_group(pid, signal.SIGKILL)
+            if self.adopts:
+                toolstray.end_all()
 
     def leave(self) -> NoReturn:
         raise WorkerGone
 
+    def make_spare(self) -> None:
+        """Fork the child that will be the next tool, while nobody waits for it."""
+        with contextlib.suppress(OSError):
+            self.spare = Spare()
+
     def admit(self) -> None:
-        """Take one run from the control socket."""
-        byte, descriptors, _, _ = socket.recv_fds(self.control, 1, 3)
+        """Take one run from the control socket and make its tool."""
+        byte, descriptors = toolorder.receive_descriptors(self.control)
         if not byte:
             self.leave()
-        for descriptor in descriptors:
-            os.set_inheritable(descriptor, False)
-        if len(descriptors) == 3:  # fewer when the host has no descriptor left; the channel's end tells the worker
-            channel, stdout, stderr = socket.socket(fileno=descriptors.pop(0)), *descriptors
-            self.start(channel, stdout, stderr)
+        if len(descriptors) >= 3:  # fewer when the host has no descriptor left; the channel's end tells the worker
+            self.start(socket.socket(fileno=descriptors.pop(0)), descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
+        if self.spare is None:
+            self.make_spare()
 
-    def start(self, channel: socket.socket, stdout: int, stderr: int) -> None:
-        """Fork the tool of one run and tell its worker."""
+    def start(self, channel: socket.socket, streams: list[int]) -> None:
+        """Give the order of one run to the spare child and tell its worker."""
         try:
-            argv, cwd, limits = receive_request(channel)
-            host = os.getpid()
-            pid = os.fork()
+            order = toolorder.receive(channel)
+            pid = self.hand_over(toolorder.LENGTH.pack(len(order)) + order, [channel.fileno(), *streams])
         except OSError as fault:
             tell(channel, FAILED, fault.errno or errno.EIO)
             channel.close()
             return
-        if pid == 0:
-            try:
-                self.bind_life_to(host)
-                become(argv, cwd, limits, stdout, stderr)
-            except BaseException as fault:
-                tell(channel, FAILED, getattr(fault, "errno", None) or errno.EINVAL)
-            os._exit(127)
         channel.setblocking(False)
-        run = Run(pid, channel)
-        self.runs.append(run)
-        self.listen(channel.fileno(), lambda: self.obey(run, channel))
+        run = self.runs[pid] = Run(channel)
+        self.listen(channel.fileno(), lambda: self.obey(pid, run, channel))
         tell(channel, SPAWNED, pid)
 
-    def bind_life_to(self, host: int) -> None:
-        """In the child: die when the host dies, also if that has happened already."""
-        os.setsid()
-        if self.prctl is not None and self.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
-            raise OSError(errno.EINVAL, "the death signal was refused")
-        if os.getppid() != host:
-            os._exit(127)
+    def hand_over(self, message: bytes, descriptors: list[int]) -> int:
+        """Give the order to the spare child, or to a new one where that has died; the number of its process."""
+        spare, self.spare = self.spare or Spare(), None
+        try:
+            spare.give(message, descriptors)
+        except OSError:
+            spare = Spare()
+            spare.give(message, descriptors)
+        return spare.pid
 
-    def obey(self, run: Run, channel: socket.socket) -> None:
+    def obey(self, pid: int, run: Run, channel: socket.socket) -> None:
         """Pass signals on; when nobody waits any more, kill."""
         try:
             orders = channel.recv(64)
@@ -184,53 +148,23 @@ class Host:
             run.channel = None
             self.close(channel)
         for number in orders or [signal.SIGKILL]:
-            signal_group(run.pid, number)
+            signal_group(pid, number)
 
     def collect(self) -> None:
-        """Reap the tools that have ended."""
+        """Reap the tools that have ended, and end what left their groups."""
         os.read(self.children, 4096)
-        for run in list(self.runs):
-            status = reap(run.pid)
+        for pid, run in list(self.runs.items()):
+            status = reap(pid)
             if status is None:
                 continue
-            self.runs.remove(run)
+            del self.runs[pid]
+            self.bounds.add(pid)
             if run.channel is not None:
                 tell(run.channel, ENDED, status)
                 self.close(run.channel)
-
-
-def become(argv: list[bytes], cwd: bytes, limits: list[int], stdout: int, stderr: int) -> NoReturn:
-    """Turn this process into the tool; all descriptors but the three standard ones close on exec."""
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and that would be inherited
-        signal.signal(number, signal.SIG_DFL)
-    os.dup2(stdout, 1)
-    os.dup2(stderr, 2)
-    os.chdir(cwd)
-    set_limit(resource.RLIMIT_CORE, 0)
-    for kind, limit in zip(LIMITED, limits, strict=True):
-        if kind != resource.RLIMIT_AS or sys.platform != "darwin":  # macOS refuses to set it
-            set_limit(kind, limit)
-    os.execve(argv[0], argv, ENVIRONMENT)
-
-
-def set_limit(kind: int, limit: int) -> None:
-    """Lower a limit for good, but never ask for more than this process may have."""
-    _, hard = resource.getrlimit(kind)
-    most = sys.maxsize if hard == resource.RLIM_INFINITY else hard
-    # One second above the soft limit the kernel kills a tool that survives SIGXCPU; if equal, it kills at once.
-    above = limit + 1 if kind == resource.RLIMIT_CPU else limit
-    resource.setrlimit(kind, (min(limit, most), min(above, most)))
-
-
-def find_prctl() -> Callable[..., int] | None:
-    """A system call that Python lacks; without it tools outlive a host that was killed, but never its worker."""
-    try:
-        import ctypes
-
-        call: Callable[..., int] = ctypes.CDLL(None).prctl
-    except (ImportError, OSError, AttributeError):
-        return None
-    return call
+        if self.adopts:
+            toolstray.end_strays(self.runs, self.spare.pid if self.spare else None)
+        self.bounds = {pid for pid in self.bounds if not processbound.remove(pid)}
 
 
 def watch_children() -> int:
@@ -252,15 +186,11 @@ def forget_inherited_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def main() -> None:
-    """Serve the worker at the other end of the control socket that the command line names."""
-    control = socket.socket(fileno=int(sys.argv[1]))
+def main(control_descriptor: int) -> None:
+    """Serve the worker at the other end of the control socket."""
+    control = socket.socket(fileno=control_descriptor)
     control.set_inheritable(False)
     forget_inherited_signals()
     os.chdir("/")
     with contextlib.suppress(WorkerGone):
         Host(control).serve()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,7 @@
 """The bounded tool runner: one outside program, with limits on its time, its output, its memory and its children.
 
 What lives here: what may be started, and what comes back. The parts below it are `toolwatch.py` (the wait),
-`toolspawner.py` and `toolhost.py` (the start). It is not a sandbox: a program that leaves its session escapes the kill.
+`toolspawner.py` and `toolhost.py` (the start), `confine.py` (what a tool may reach).
 """
 
 from __future__ import annotations
@@ -15,16 +15,26 @@ from functools import partial
 from pathlib import Path
 
 from perenne.errors import InvalidInput
+from perenne.runtime import confine
+from perenne.runtime.confine import Confinement
 from perenne.runtime.stop import Stop
-from perenne.runtime.toolhost import ENVIRONMENT
+from perenne.runtime.toolorder import ENVIRONMENT, Cage, Order, identity_of
 from perenne.runtime.toolspawner import spawn
 from perenne.runtime.toolvalues import Ending, Limits, Stream, ToolResult
 from perenne.runtime.toolwatch import Watch
 
-__all__ = ["ENVIRONMENT", "Ending", "Limits", "Stream", "ToolResult", "run"]
+__all__ = ["ENVIRONMENT", "Ending", "Limits", "Stream", "ToolResult", "identify", "run"]
 
 
-def run(argv: Sequence[str], *, cwd: Path, limits: Limits, stop: Stop | None = None) -> ToolResult:
+def run(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    limits: Limits,
+    stop: Stop | None = None,
+    confinement: Confinement | None = None,
+    identity: str | None = None,
+) -> ToolResult:
     """Run one outside program to its end and give its outputs, without a shell; any thread may call it.
 
     The program gets its own session, the fixed ENVIRONMENT, an empty standard input, no other descriptor of ours, and
@@ -35,17 +45,21 @@ def run(argv: Sequence[str], *, cwd: Path, limits: Limits, stop: Stop | None = N
         argv: the absolute path of the program, then its arguments.
         cwd: absolute path of the working folder.
         stop: a request to stop that anybody may ask while the program runs.
+        confinement: what the program may reach; without it, all that this process may.
+        identity: what `identify` answered when the program was probed; another program or version is not started.
     Returns:
-        A result in every case, also when the program is missing or cannot be started.
+        A result in every case, also when the program is missing, has changed or cannot be started.
     Raises:
         InvalidInput: the arguments or the folder are no such things.
+        ConfinementMissing: the confinement is required and not offered here; nothing was started.
     Guarantees: returns within wall_s + grace_s + hard_end_s, even if a descendant that left the session holds a pipe.
         When this process dies, the program and its group die. No reaped process is ever signalled.
     """
     words = _checked_words(argv)
     folder = _checked_folder(cwd)
     began_s = time.monotonic()
-    result = partial(ToolResult, tool=argv[0], limits=limits)
+    confined = confine.in_force(confinement)
+    result = partial(ToolResult, tool=argv[0], limits=limits, confinement=confined)
     if stop is not None and stop.asked is not None:
         return result(ending="cancelled", elapsed_s=0.0, reason=stop.asked)
     if obstacle := _obstacle(argv[0]):
@@ -53,7 +67,7 @@ def run(argv: Sequence[str], *, cwd: Path, limits: Limits, stop: Stop | None = N
         return result(ending="not_found" if missing else "preparation_error", elapsed_s=0.0, errno=obstacle)
     try:
         stop_descriptor = None if stop is None else stop.fileno()
-        tool = spawn(words, folder, limits)
+        tool = spawn(order_of(words, folder, limits, confine.cage_of(confinement, confined, argv[0]), identity))
     except OSError as fault:
         elapsed_s = time.monotonic() - began_s
         return result(ending="preparation_error", elapsed_s=elapsed_s, errno=fault.errno or errno.EIO)
@@ -71,6 +85,20 @@ def run(argv: Sequence[str], *, cwd: Path, limits: Limits, stop: Stop | None = N
         stdout_stream=watch.stdout.stream(),
         stderr_stream=watch.stderr.stream(),
     )
+
+
+def order_of(words: list[bytes], folder: bytes, limits: Limits, cage: Cage, identity: str | None) -> Order:
+    """What the host is told."""
+    bounds = (limits.cpu_s, limits.file_size_bytes, limits.descriptors, limits.address_space_bytes)
+    return Order(argv=words, cwd=folder, limits=bounds, cage=cage, identity=(identity or "").encode())
+
+
+def identify(program: str | Path) -> str | None:
+    """Which file a program is and in which version; None when there is none. Any change of it changes the answer."""
+    try:
+        return identity_of(os.fsencode(program)).decode()
+    except OSError:
+        return None
 
 
 def _checked_words(argv: Sequence[str]) -> list[bytes]:

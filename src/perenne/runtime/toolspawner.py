@@ -14,13 +14,17 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from pathlib import Path
 from types import TracebackType
 
 from perenne.crashpoints import crash_point
-from perenne.runtime import toolhost
-from perenne.runtime.toolvalues import Limits
+from perenne.runtime import toolorder
+from perenne.runtime.toolorder import Order
 
+# The package is found by its place, after the standard library: no other code of the environment is loaded.
+_START = "import sys; sys.path.append(sys.argv[1]); from perenne.runtime.toolhost import main; main(int(sys.argv[2]))"
+_HOME = str(Path(__file__).parents[2])
 HOST_ANSWERS_WITHIN_S = 5.0  # a run keeps it busy for about a millisecond; one that takes longer is stopped or sick
 
 
@@ -30,9 +34,12 @@ class Tool:
     Guarantees: closing it, or the death of this process, kills the tool's whole group.
     """
 
-    def __init__(self, stdout: int, stderr: int, channel: socket.socket, held: contextlib.ExitStack) -> None:
+    def __init__(
+        self, stdout: int, stderr: int, channel: socket.socket, held: contextlib.ExitStack, stdin: int = -1
+    ) -> None:
         self.stdout = stdout
         self.stderr = stderr
+        self.stdin = stdin  # -1 for a tool without one
         self.channel = channel
         self._held = held
         self._received = b""
@@ -52,9 +59,9 @@ class Tool:
         if not received:
             raise ConnectionResetError(errno.ECONNRESET, "the tool host is gone")
         self._received += received
-        whole_bytes = len(self._received) // toolhost.NOTE.size * toolhost.NOTE.size
+        whole_bytes = len(self._received) // toolorder.NOTE.size * toolorder.NOTE.size
         whole, self._received = self._received[:whole_bytes], self._received[whole_bytes:]
-        return toolhost.NOTE.iter_unpack(whole)
+        return toolorder.NOTE.iter_unpack(whole)
 
     def __enter__(self) -> Tool:
         return self
@@ -73,7 +80,7 @@ class HostProcess:
         self.control.settimeout(HOST_ANSWERS_WITHIN_S)
         with far:
             self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", toolhost.__file__, str(far.fileno())],
+                [sys.executable, "-I", "-S", "-c", _START, _HOME, str(far.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -97,27 +104,37 @@ _lock = threading.Lock()
 _host: HostProcess | None = None
 
 
-def spawn(argv: Sequence[bytes], cwd: bytes, limits: Limits) -> Tool:
+def spawn(order: Order, *, talks: bool = False) -> Tool:
     """Ask the host to start a tool; the first note on its channel says how that went. Any thread may call it.
 
-    Args:
-        argv, cwd: absolute paths of the program and the working folder, and the arguments; no NUL in them.
+    Args: talks: the tool gets a standard input of its own, else an empty one.
     Raises:
         OSError: no descriptors are left, or no host could be started or reached.
     """
-    bounds = (limits.cpu_s, limits.file_size_bytes, limits.descriptors, limits.address_space_bytes)
     with contextlib.ExitStack() as kept, contextlib.ExitStack() as lent:
         near, far = socket.socketpair()
         kept.enter_context(near)
         lent.enter_context(far)
         stdout, stdout_end = _pipe(kept, lent)
         stderr, stderr_end = _pipe(kept, lent)
+        lent_ones, stdin = [far.fileno(), stdout_end, stderr_end], -1
+        if talks:
+            stdin_end, stdin = _input_pipe(kept, lent)
+            lent_ones.append(stdin_end)
         near.settimeout(HOST_ANSWERS_WITHIN_S)
-        socket.send_fds(_living_host().control, [b"r"], [far.fileno(), stdout_end, stderr_end])
-        near.sendall(toolhost.pack_request(argv, cwd, bounds))
+        socket.send_fds(_living_host().control, [b"r"], lent_ones)
+        near.sendall(order.packed())
         crash_point("run.tool_requested")
         near.setblocking(False)
-        return Tool(stdout, stderr, near, kept.pop_all())
+        return Tool(stdout, stderr, near, kept.pop_all(), stdin)
+
+
+def _input_pipe(kept: contextlib.ExitStack, lent: contextlib.ExitStack) -> tuple[int, int]:
+    readable, writable = os.pipe()
+    lent.callback(os.close, readable)
+    kept.callback(os.close, writable)
+    os.set_blocking(writable, False)
+    return readable, writable
 
 
 def _pipe(kept: contextlib.ExitStack, lent: contextlib.ExitStack) -> tuple[int, int]:

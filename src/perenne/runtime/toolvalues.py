@@ -5,6 +5,7 @@ Plain values, checked when made. Starting, waiting and killing live in `toolrunn
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import math
 import os
@@ -14,6 +15,7 @@ from functools import cached_property
 from typing import Literal
 
 from perenne.errors import InvalidInput, ToolFailed
+from perenne.runtime.confine import LIMITS_ONLY, Confined
 
 Ending = Literal[
     "exited",
@@ -96,6 +98,7 @@ class ToolResult:
     signal: int | None = None
     errno: int | None = None
     reason: str | None = None
+    confinement: Confined = LIMITS_ONLY  # what was in force
     stdout_stream: Stream = Stream()
     stderr_stream: Stream = Stream()
 
@@ -152,6 +155,8 @@ class ToolResult:
                 return f"was stopped {after} because it wrote more than {self._overflown()}"
             case "not_found":
                 return "does not exist; install the program or name another"
+            case "preparation_error" if self.errno == errno.ESTALE:
+                return "has changed since it was probed and was not started; probe it again"
             case "preparation_error":
                 return f"could not be started: {os.strerror(self.errno or 0)} (errno {self.errno})"
             case "io_error":

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 
 from perenne.crashpoints import crash_point
-from perenne.runtime import toolhost
+from perenne.runtime import toolorder
 from perenne.runtime.toolspawner import Tool
 from perenne.runtime.toolvalues import Ending, Limits, Stream
 
@@ -138,12 +138,12 @@ class Watch:
 
     def _obey(self, kind: bytes, value: int) -> None:
         match kind:
-            case toolhost.SPAWNED:
+            case toolorder.SPAWNED:
                 crash_point("run.tool_spawned")
-            case toolhost.FAILED:
+            case toolorder.FAILED:
                 self.errno = value
                 self._cut = self._cut or "preparation_error"
-            case toolhost.ENDED:
+            case toolorder.ENDED:
                 crash_point("run.tool_ended")
                 self.status = value
                 self._end()

@@ -1,4 +1,4 @@
-"""What is asked of one running attempt, from any thread: to end for cancel, limit, quota, suspend or pause.
+"""What is asked of one running attempt, from any thread: to end for cancel, a limit, quota, suspend or pause.
 
 A wish is met at the next boundary. Hard wishes also stop the tool that the attempt runs, at once: whatever a person
 asked. A worker that drains by itself lets the tool end within its grace time.
@@ -7,13 +7,16 @@ asked. A worker that drains by itself lets the tool end within its grace time.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from perenne.errors import Cancelled, Unwound
 from perenne.runtime.stop import Stop
 
 # E-S2's order: who comes first decides how the attempt ends.
-ORDER = ("stale", "cancel", "limit", "quota", "suspend", "pause")
-HARD = frozenset({"stale", "cancel", "limit", "pause"})
+ORDER = ("stale", "cancel", "limit", "wall", "quota", "suspend", "pause")
+HARD = frozenset({"stale", "cancel", "limit", "wall", "pause"})
+FENCED = frozenset({"stale", "wall"})  # the attempt goes on at most in vain: it has lost its right to write
 
 
 class Wishes:
@@ -22,22 +25,53 @@ class Wishes:
     def __init__(self) -> None:
         self.stop = Stop()
         self._asked: set[str] = set()
+        self._hard: set[str] = set()
         self._lock = threading.Lock()
+        self._changed: Callable[[], None] | None = None
 
     def ask(self, why: str, *, hard: bool = False) -> None:
         """Ask for one of `ORDER`; hard: do not wait for the boundary where a tool is running."""
+        hard = hard or why in HARD
         with self._lock:
             self._asked.add(why)
-        if hard or why in HARD:
+            self._hard |= {why} if hard else set()
+        if hard:
             self.stop.ask(why)
+        self._say()
 
     def take_back(self, why: str) -> None:
         """A pause that was resumed before it was met."""
         with self._lock:
             self._asked.discard(why)
+            self._hard.discard(why)
+        self._say()
+
+    @contextmanager
+    def told_to(self, changed: Callable[[], None]) -> Iterator[None]:
+        """Meanwhile `changed` is called after each wish, by whoever made it; and once at the beginning."""
+        self._changed = changed
+        changed()
+        try:
+            yield
+        finally:
+            self._changed = None
+
+    def _say(self) -> None:
+        changed = self._changed
+        if changed is not None:
+            changed()
+
+    def is_hard(self, why: str) -> bool:
+        """Whether this is asked and nobody waits for the boundary."""
+        return why in self._hard
 
     def asked(self, why: str) -> bool:
         return why in self._asked
+
+    @property
+    def fenced(self) -> bool:
+        """Whether nothing that the attempt does may be kept any more."""
+        return not FENCED.isdisjoint(self._asked)
 
     @property
     def first(self) -> str | None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from perenne import nearest
 from perenne.core import events
 from perenne.core.job import Job
 from perenne.core.kind import Kind
 from perenne.crashpoints import crash_point
 from perenne.errors import AlreadyFinished, DiskLow, EngineError, NotAllowed, StaleToken, StoreBusy
+from perenne.runtime import lacking
 from perenne.runtime.drain import GRACE_S, Drain, die, signals
 from perenne.runtime.ends import Ends
 from perenne.runtime.executor import Executor
@@ -58,14 +60,17 @@ class Worker:
         ring: Callable[[], None],
         *,
         slots: int,
+        near: nearest.Open,
     ) -> None:
+        """Args: near: where a handler's tasks go when they are enqueued."""
         self._executor, self._recovery, self._reader, self._owner = executor, recovery, reader, owner
         self._ledger, self._clock, self._ends, self._luck, self._log = executor.ledger, executor.clock, ends, luck, log
         self._lanes = [Lane(kind.name, kind.version) for kind in executor.app.kinds]
-        self._ring, self._actor = ring, f"worker:{owner.id}"
+        self._ring, self._actor, self._near = ring, f"worker:{owner.id}", near
         self._bell: Bell | None = None
         self._slots = Slots(executor.perform, slots, self._clock)
         self._drain = Drain(self._clock)
+        executor.watchdog.drain = self.stop
         self._unrecorded: list[Running] = []
         self._watches: dict[str, Watch] = {}
         self._fault: BaseException | None = None
@@ -83,12 +88,13 @@ class Worker:
         """
         self.failed = True  # until it is known that nothing was left behind
         self._bell = Bell(self._executor.workspace.wake_folder)
-        with self._bell, signals(self.stop, self._bell.fileno()):
+        with self._bell, signals(self.stop, self._bell.fileno()), nearest.within(self._near):
             self._recovery.owners.join(self._owner, now=self._clock.now())
             self._ring()  # the others shall watch over us from now on
-            self._slots.start()
             self._teller = Teller(self._ends)
             try:
+                self._executor.begin(stay=stay)
+                self._slots.start()
                 self._meet_others()
                 self._recovery.sweep()
                 self._release_found()
@@ -99,6 +105,7 @@ class Worker:
             finally:
                 if not self._slots.close(GRACE_S):
                     die()  # its locks must not be free while a handler goes on
+                self._executor.close()
                 self._teller.close(GRACE_S)
                 for watch in self._watches.values():
                     watch.close()
@@ -157,6 +164,7 @@ class Worker:
                 owner=self._owner.id,
                 now=self._clock.now(),
                 actor=self._actor,
+                company=self._slots.company,
             )
         except (StoreBusy, DiskLow) as error:
             self._ends.close(ticket)
@@ -191,6 +199,8 @@ class Worker:
     def _start(self, claims: list[Claim]) -> None:
         for claim in claims:
             self._slots.put(claim)
+        if any(claim.job.runs_alone for claim in claims):
+            self._ring()  # others held back for this job; what waits behind it is theirs
 
     def _note_room(self, refusal: EngineError | None) -> None:
         """Nothing is claimed while the disk has no room; when there is some again, nobody rings."""
@@ -258,25 +268,24 @@ class Worker:
         return max(min(waits), 0.0)
 
     def _release_found(self) -> None:
-        """Jobs that waited for a tool go on when it is here."""
+        """Jobs that waited for a tool or a confinement go on when it is here."""
         for job_id in self._reader.blocked():
             job = self._reader.job(job_id)
-            if job.reason != "tool_missing" or not self._executor.app.knows(job.kind, job.version):
+            if job.reason not in lacking.REASONS or not self._executor.app.knows(job.kind, job.version):
                 continue
             if self._has_tool(self._executor.app.kind(job.kind, job.version)):
-                self._release(job_id)
+                self._release(job_id, job.reason.replace("_missing", "_found"))
 
     def _has_tool(self, kind: Kind) -> bool:
         try:
-            return kind.missing is None or kind.missing() is None
+            return lacking.of(kind) is None
         except Exception as error:
             self._log.write("error", "missing_failed", kind=str(kind), error=said(error))
             return False
 
-    def _release(self, job_id: str) -> None:
+    def _release(self, job_id: str, reason: str) -> None:
         try:
-            event = events.Release("tool_found")
-            self._ledger.tell(job_id, event, now=self._clock.now(), actor=self._actor)
+            self._ledger.tell(job_id, events.Release(reason), now=self._clock.now(), actor=self._actor)
         except (NotAllowed, AlreadyFinished):
             return  # someone cancelled or released it in between
 

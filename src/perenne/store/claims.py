@@ -5,6 +5,7 @@ What does not live here: the transaction around it (`ledger`), and who may run h
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import msgspec
@@ -32,8 +33,13 @@ class Claim(msgspec.Struct, frozen=True):
     token: Token
 
 
-def claim(tx: Transaction, lanes: Sequence[Lane], owner: str, attempts: Sequence[str], now: int) -> list[Claim]:
-    """The best due jobs of these kinds in open queues, each RUNNING under one of the new attempt ids."""
+def claim(
+    tx: Transaction, lanes: Sequence[Lane], owner: str, attempts: Sequence[str], now: int, *, company: bool
+) -> list[Claim]:
+    """The best due jobs of these kinds in open queues, each RUNNING under one of the new attempt ids.
+
+    Args: company: whether other attempts run in the owner's process.
+    """
     store = tx.one("read_store")
     assert store is not None
     _, epoch, paused, stopped = store
@@ -42,17 +48,15 @@ def claim(tx: Transaction, lanes: Sequence[Lane], owner: str, attempts: Sequence
         _ripen(tx, due_at, now)  # also under a pause: what is due is not waited for by the clock
     if paused or stopped:
         return []
-    best = _best(tx, lanes, len(attempts))
+    best = _who_may_run_together(_best(tx, lanes, len(attempts)), company)
     return [_start(tx, job, owner, attempt, epoch, now) for job, attempt in zip(best, attempts, strict=False)]
 
 
 def _ripen(tx: Transaction, due_at: int, now: int) -> None:
-    """Mark what has become due; after the clock was set back, also what waits for an attempt since a time to come."""
+    """Mark what has become due, and what waits for another attempt since a time to come: the clock was set back."""
     if due_at <= now:
         tx.run("ripen", now=now, limit=RIPEN_AT_MOST)
-    row = tx.one("last_line_at")
-    if row is not None and row[0] > now:
-        tx.run("ripen_after_step", now=now, limit=RIPEN_AT_MOST)
+    tx.run("ripen_after_step", now=now, limit=RIPEN_AT_MOST)
 
 
 def next_due(tx: Transaction) -> int | None:
@@ -71,6 +75,16 @@ def _best(tx: Transaction, lanes: Sequence[Lane], most: int) -> list[Job]:
         for row in tx.all("best_in_lane", queue=queue, kind=lane.kind, version=lane.version, limit=most)
     ]
     return sorted(heads, key=lambda job: (job.rank, job.seq))[:most]
+
+
+def _who_may_run_together(best: list[Job], company: bool) -> list[Job]:
+    """The best job if it runs alone and nobody is here; else all that come before one that does.
+
+    Nobody overtakes it: the process empties, so that it has its turn.
+    """
+    if best and best[0].runs_alone:
+        return [] if company else best[:1]
+    return list(itertools.takewhile(lambda job: not job.runs_alone, best))
 
 
 def _start(tx: Transaction, job: Job, owner: str, attempt: str, epoch: int, now: int) -> Claim:

@@ -17,6 +17,8 @@ _WAITS = frozenset({JobState.QUEUED, JobState.RETRY_WAIT})
 # Why a job is BLOCKED, as far as dependencies are the reason; any other is lifted by whoever can lift it.
 _BY_DEPENDENCIES = frozenset({"waiting_for_dependencies", "dependency_failed", "dependency_requeued"})
 
+_SETTLED_AGAIN = frozenset({"dependency_failed", "tool_missing", "confinement_missing"})
+
 
 def settle_blocked(tx: Transaction, job: Job, *, actor: str, now: int) -> list[Job]:
     """A BLOCKED job whose dependency ended badly fails, if that is its policy; else it says so. Answers as `move`."""
@@ -70,7 +72,7 @@ def _meet_bad_end(tx: Transaction, waiting: Job, dependency: str, actor: str, no
     if waiting.on_dependency is OnDependency.FAIL:
         return writes.step(tx, waiting, events.FailDependency(dependency), actor, now)
     if waiting.reason in _BY_DEPENDENCIES:
-        writes.note(tx, waiting, "dependency_failed", f"dependency {dependency} ended badly", now)
+        writes.note(tx, waiting, "dependency_failed", f"dependency {dependency} ended badly")
     return writes.read(tx, waiting.seq)
 
 
@@ -89,11 +91,11 @@ def wait_again(tx: Transaction, reopened: Job, *, actor: str, now: int) -> None:
 def _wait_for_it(tx: Transaction, waiting: Job, actor: str, now: int) -> None:
     if waiting.state in _WAITS:
         block_again(tx, waiting, actor=actor, now=now)
-    elif waiting.state is JobState.BLOCKED and waiting.reason in ("dependency_failed", "tool_missing"):
+    elif waiting.state is JobState.BLOCKED and waiting.reason in _SETTLED_AGAIN:
         # A missing tool is met again when the dependencies are there; till then its return must not release the job.
         dependency = _bad_need(tx, waiting)
         sentence = f"dependency {dependency} ended badly" if dependency else None
-        writes.note(tx, waiting, "dependency_failed" if dependency else "waiting_for_dependencies", sentence, now)
+        writes.note(tx, waiting, "dependency_failed" if dependency else "waiting_for_dependencies", sentence)
 
 
 def block_again(tx: Transaction, job: Job, *, actor: str, now: int) -> Job:

@@ -31,12 +31,20 @@ class Transaction(Protocol):
 class Driver(Protocol):
     """A database that holds one ledger."""
 
-    def write(self, work: Callable[[Transaction], T], *, recheck: Callable[[Transaction, T], bool] | None = None) -> T:
+    def write(
+        self,
+        work: Callable[[Transaction], T],
+        *,
+        recheck: Callable[[Transaction, T], bool] | None = None,
+        durable: bool = True,
+    ) -> T:
         """Run `work` in a write transaction that no other writer can interleave with; answer after it is durable.
 
         `work` does no I/O of its own, may run inside a group with others, and changes nothing when it raises.
         Args:
             recheck: whether what `work` answered stands, asked in a later transaction when a commit failed half-way.
+            durable: false answers once all see it and it survives kill -9; a power cut may take it until the next
+            durable write, of whatever process, has been answered. A durable answer vouches for all that `work` saw.
         Raises:
             StoreBusy, DiskLow, StoreFailed, and whatever `work` raises: nothing was changed.
             OutcomeUnknown: the commit failed half-way, and there is no `recheck`, or the disk still fails.

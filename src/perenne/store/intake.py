@@ -14,7 +14,7 @@ import msgspec
 from perenne.core import events, limits
 from perenne.core.decide import Change, decide
 from perenne.core.identity import check_uuid, is_uuid
-from perenne.core.job import Job, Receipt, Submission
+from perenne.core.job import Durability, Job, Receipt, Submission
 from perenne.core.kind import check_attempts
 from perenne.core.states import JobState
 from perenne.errors import DependencyCycle, DuplicateJob, EngineError, InvalidInput, JobNotFound
@@ -29,6 +29,8 @@ def check(wanted: Submission) -> None:
     """
     check_uuid("id", wanted.id)
     check_attempts(wanted.max_attempts)
+    if wanted.max_interruptions is not None:
+        check_attempts(wanted.max_interruptions, "max_interruptions")
     limits.check_size("input", len(wanted.input), limits.INPUT_BYTES, "submit a reference to the data instead")
     limits.check_text("kind", wanted.kind, limits.NAME_BYTES)
     limits.check_text("queue", wanted.queue, limits.NAME_BYTES)
@@ -77,12 +79,19 @@ def enter_all(tx: Transaction, order: Sequence[Submission], now: int, actor: str
     Args: order: each member after those that it waits for.
     """
     receipts: dict[str, Receipt] = {}
+    given = durability(order)
     for wanted in order:
         needs = tuple(receipts[id].job_id if id in receipts else id for id in wanted.dependencies)
         with named(f"job {wanted.id}"):
-            known = msgspec.structs.replace(wanted, dependencies=needs)
+            known = msgspec.structs.replace(wanted, dependencies=needs, durability=given)
             receipts[wanted.id] = find_or_insert(tx, known, now, actor)
     return receipts
+
+
+def durability(batch: Sequence[Submission]) -> Durability:
+    """What every member of a batch gets: one transaction is synced as a whole, if one of them asks for it."""
+    relaxed = all(wanted.durability is Durability.RELAXED for wanted in batch)
+    return Durability.RELAXED if relaxed and batch else Durability.DURABLE
 
 
 @contextmanager
@@ -120,7 +129,7 @@ def find_or_insert(tx: Transaction, wanted: Submission, now: int, actor: str) ->
     tx.run("insert_birth", actor=actor)
     if places:
         return _wait(tx, wanted, places, now, actor)
-    return Receipt(wanted.id, change.to, reused=False)
+    return Receipt(wanted.id, change.to, reused=False, durability=wanted.durability)
 
 
 @lru_cache(maxsize=64)
@@ -139,7 +148,7 @@ def _wait(tx: Transaction, wanted: Submission, places: list[tuple[int, str]], no
     for place, _ in places:
         tx.run("insert_dependency", job=job.seq, needs=place)
     settled = dependants.settle_blocked(tx, job, actor=actor, now=now)[0]
-    return Receipt(wanted.id, settled.state, reused=False)
+    return Receipt(wanted.id, settled.state, reused=False, durability=wanted.durability)
 
 
 def _reuse(tx: Transaction, wanted: Submission) -> Receipt | None:
@@ -168,7 +177,7 @@ def _same(tx: Transaction, job: Job, wanted: Submission, field: str) -> Receipt:
                 job_id=job.id,
                 differs=name,
             )
-    return Receipt(job.id, job.state, reused=True)
+    return Receipt(job.id, job.state, reused=True, durability=wanted.durability)
 
 
 def _refuse_active(tx: Transaction, wanted: Submission) -> Receipt:

@@ -18,7 +18,7 @@ from perenne.core import events, limits
 from perenne.core.decide import Ask, Change, decide
 from perenne.core.dependencies import ordered
 from perenne.core.identity import is_uuid
-from perenne.core.job import Job, Receipt, Submission, Token
+from perenne.core.job import Durability, Job, Receipt, Submission, Token
 from perenne.crashpoints import crash_point
 from perenne.errors import EngineError, InvalidInput, StaleToken
 from perenne.store import claims, dependants, intake, moves, proof, rows, writes
@@ -54,7 +54,7 @@ class Ledger:
         self._driver = driver
 
     def submit(self, wanted: Submission, *, now: int, actor: str) -> Receipt:
-        """Store a job durably, or find the one this request already made.
+        """Store a job, as durably as it asks for, or find the one this request already made.
 
         Raises:
             QueueFull, DuplicateJob, JobNotFound (a dependency), DependencyCycle, InvalidInput, TooLarge.
@@ -62,7 +62,12 @@ class Ledger:
         """
         intake.check(wanted)
         self._refuse_growth()
-        return self._write("submit", lambda tx: intake.find_or_insert(tx, wanted, now, actor), proof.stored)
+        return self._write(
+            "submit",
+            lambda tx: intake.find_or_insert(tx, wanted, now, actor),
+            proof.stored,
+            durable=wanted.durability is Durability.DURABLE,
+        )
 
     def submit_many(self, batch: Sequence[Submission], *, now: int, actor: str) -> list[Receipt]:
         """Store a batch in one transaction, all or none; its members may wait for each other, in any order.
@@ -76,6 +81,7 @@ class Ledger:
             "submit",
             lambda tx: intake.enter_all(tx, order, now, actor),
             lambda tx, receipts: proof.stored(tx, *receipts.values()),
+            durable=intake.durability(order) is Durability.DURABLE,
         )
         return [answers[wanted.id] for wanted in batch]
 
@@ -95,7 +101,9 @@ class Ledger:
         """
         if self._driver.refusal("claim") is not None:
             return None
-        given = self._write("claim", lambda tx: claims.claim(tx, lanes, owner, [attempt], now), proof.claimed)
+        given = self._write(
+            "claim", lambda tx: claims.claim(tx, lanes, owner, [attempt], now, company=False), proof.claimed
+        )
         return given[0] if given else None
 
     def end(self, token: Token, ended: events.Ended, *, now: int, luck: float, actor: str) -> list[Job]:
@@ -118,9 +126,12 @@ class Ledger:
         owner: str,
         now: int,
         actor: str,
+        company: bool = False,
     ) -> Turn:
         """Record every attempt that ended and claim as many jobs as there are new attempt ids, in one transaction.
 
+        Args: company: whether attempts that have not ended run in the owner's process; then no job is given that must
+            run alone, nor any that waits behind one.
         Guarantees: a stale ending is answered as such and never harms the others. Nothing is claimed while
             `refusal("claim")` says why.
         """
@@ -131,7 +142,7 @@ class Ledger:
             ended = [_end_or_stale(tx, ending, now, actor) for ending in endings]
             if endings:
                 crash_point("acknowledge.written")
-            claimed = claims.claim(tx, lanes, owner, attempts, now) if attempts else []
+            claimed = claims.claim(tx, lanes, owner, attempts, now, company=company) if attempts else []
             if attempts:
                 crash_point("claim.written")
             return Turn(ended, claimed, claims.next_due(tx))
@@ -211,6 +222,8 @@ class Ledger:
         protocol: str,
         work: Callable[[Transaction], T],
         recheck: Callable[[Transaction, T], bool] | None = None,
+        *,
+        durable: bool = True,
     ) -> T:
         """One transaction between two crash points."""
 
@@ -219,7 +232,7 @@ class Ledger:
             crash_point(f"{protocol}.written")
             return answer
 
-        answer = self._driver.write(pointed, recheck=recheck)
+        answer = self._driver.write(pointed, recheck=recheck, durable=durable)
         crash_point(f"{protocol}.committed")
         return answer
 

@@ -147,6 +147,7 @@ class Job(Record, frozen=True):
     updated_at: Instant
     finished_at: Instant | None
     revision: Number
+    max_interruptions: Attempts | None = None  # in exports of before it was kept
 
     sizes = {
         "kind": limits.NAME_BYTES,

@@ -47,7 +47,7 @@ def write_waiting(tx: Transaction, job: Job, change: Change, now: int) -> Job:
         revision=job.revision,
         to_state=change.to,
         reason=change.reason,
-        due_at=job.due_at if change.due_at is None else change.due_at,
+        due_at=job.due_at_by(now) if change.due_at is None else change.due_at,
         spent=_spent(job, change),
         failures=0 if again else job.failures,
         interruptions=0 if again else job.interruptions,
@@ -140,8 +140,8 @@ def record(tx: Transaction, job: Job, change: Change, actor: str, now: int) -> N
         tx.run("insert_notices", job=job.seq, job_id=job.id, revision=job.revision + 1, state=change.to, now=now)
 
 
-def note(tx: Transaction, job: Job, reason: str, diagnostic: str | None, now: int) -> None:
-    tx.run("note_blocked", seq=job.seq, reason=reason, diagnostic=diagnostic, now=now)
+def note(tx: Transaction, job: Job, reason: str, diagnostic: str | None) -> None:
+    tx.run("note_blocked", seq=job.seq, reason=reason, diagnostic=diagnostic)
 
 
 def log(

@@ -78,9 +78,9 @@ class Acts(Trial):
         self.ask(number, asked)
         self.perhaps(self._end(number, said))
 
-    def owner_died(self, number: int, published: str, asked: str | None) -> None:
+    def owner_died(self, number: int, published: str, began: bool, asked: str | None) -> None:
         self.ask(number, asked)
-        self.perhaps(self._settle(number, published))
+        self.perhaps(self._settle(number, published, began))
 
     def perhaps(self, deed: Deed | None) -> None:
         if deed is not None:
@@ -109,13 +109,13 @@ class Acts(Trial):
             {
                 "check": lambda: deeds.check(token),
                 "report": lambda: deeds.report(token, (number, 64, "on its way"), self.tick()),
-                "settle": lambda: deeds.settle(token, said.published, None, self.tick()),
+                "settle": lambda: deeds.settle(token, said.published, True, None, self.tick()),
                 "end": lambda: deeds.end(token, said, self.tick()),
             }[what]()
         )
 
-    def turn(self, number: int, said: Ending, kinds: Sequence[str], owner: str) -> None:
-        self.do(self._turn(number, said, kinds, owner))
+    def turn(self, number: int, said: Ending, kinds: Sequence[str], owner: str, company: bool) -> None:
+        self.do(self._turn(number, said, kinds, owner, company))
 
     def tell(self, number: int, word: str, reason: str, to_whom_it_fits: bool) -> None:
         jobs = (self.fitting(word) if to_whom_it_fits else []) or list(self.model.jobs.values())

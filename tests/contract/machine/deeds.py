@@ -191,28 +191,37 @@ def end(token: Token, said: Ending, now: int) -> Deed:
     )
 
 
-def settle(token: Token, published: str, result: bytes | None, now: int) -> Deed:
-    found = events.Interrupted(_published(published, result))
+def settle(token: Token, published: str, began: bool, result: bytes | None, now: int) -> Deed:
+    found = events.Interrupted(_published(published, result), began)
     return Deed(
-        f"settle {token} {published}",
+        f"settle {token} {published}{'' if began else ' never began'}",
         lambda worker: _stand(worker.ledger.settle(job.Token(*token), found, now=now, **WORK)),
-        lambda model: model.at(now).settle(token, published, result, now),
+        lambda model: model.at(now).settle(token, published, began, result, now),
         about=token[0],
     )
 
 
 def turn(
-    endings: Sequence[tuple[Token, Ending]], kinds: Sequence[str], attempts: Sequence[str], owner: str, now: int
+    endings: Sequence[tuple[Token, Ending]],
+    kinds: Sequence[str],
+    attempts: Sequence[str],
+    owner: str,
+    now: int,
+    company: bool,
 ) -> Deed:
     reports = [Report(job.Token(*token), _ended(said), said.luck) for token, said in endings]
     lanes = [Lane(kind, 1) for kind in kinds]
 
     def ask(worker: Worker) -> Any:
-        done = worker.ledger.turn(reports, lanes, attempts, owner=owner, now=now, **WORK)
+        done = worker.ledger.turn(reports, lanes, attempts, owner=owner, now=now, company=company, **WORK)
         ended = [type(one).__name__ if isinstance(one, StaleToken) else _stand(one) for one in done.ended]
         return ended, _claims(done.claims)
 
-    return Deed(f"turn {endings} {kinds}", ask, lambda model: model.at(now).turn(endings, kinds, attempts, owner, now))
+    return Deed(
+        f"turn {endings} {kinds}{' in company' if company else ''}",
+        ask,
+        lambda model: model.at(now).turn(endings, kinds, attempts, owner, now, company),
+    )
 
 
 def report(token: Token, progress: tuple[int, int | None, str | None], now: int) -> Deed:

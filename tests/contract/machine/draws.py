@@ -20,6 +20,8 @@ KINDS = ("mail", "picture")
 NUMBERS = range(64)
 RESULTS = (None, b'"done"')
 BEFORE_START = "not_called"
+_YES, _NO = True, False
+_BEGAN = (_YES, _YES, _YES, _NO)
 
 
 class Pick(Protocol):
@@ -37,6 +39,7 @@ def wish(pick: Pick) -> dict[str, Any]:
         "unique_key": pick((None,) * 5 + ("active 1", "active 2")),
         "priority": pick((0, 0, 0, 1, -1)),
         "max_attempts": pick((1, 2, 3)),
+        "max_interruptions": pick((None, None, None, 1, 2, 3)),
         "on_dependency": pick(tuple(OnDependency)),
     }
 
@@ -94,8 +97,8 @@ def close(pick: Pick) -> Drawn:
     return pick(
         (
             ("end", number, ending(pick)),
-            ("settle", number, published(pick)),
-            ("turn", number, ending(pick), kinds(pick), pick(OWNERS)),
+            ("settle", number, published(pick), pick(_BEGAN)),
+            ("turn", number, ending(pick), kinds(pick), pick(OWNERS), pick((_YES, _NO))),
         )
     )
 
@@ -132,7 +135,6 @@ def after(pick: Pick) -> int:
 
 _WORDS = (*deeds.WORDS, "cancel", "cancel", "pause", "resume", "release", "requeue", "requeue")
 _SHAPES = ("chain",) * 4 + ("tree",) * 4 + ("circle", "twice")
-_YES, _NO = True, False
 
 # The arguments of each act of `acts.Acts`.
 ACTS: dict[str, Callable[[Pick], Drawn]] = {
@@ -141,12 +143,12 @@ ACTS: dict[str, Callable[[Pick], Drawn]] = {
     "submit_many": lambda pick: (wish(pick), wish(pick), wish(pick), pick(_SHAPES)),
     "claim": lambda pick: (*claim(pick)[1:], pick((_YES, _NO)), pick((1, 2, 3))),
     "end": lambda pick: (pick(NUMBERS), ending(pick), asked(pick)),
-    "owner_died": lambda pick: (pick(NUMBERS), published(pick), asked(pick)),
+    "owner_died": lambda pick: (pick(NUMBERS), published(pick), pick(_BEGAN), asked(pick)),
     "write_late": lambda pick: (
         *(pick(NUMBERS), ending(pick), pick(("old", "attempt", "number", "epoch"))),
         pick(("check", "report", "settle", "end", "end")),
     ),
-    "turn": lambda pick: (pick(NUMBERS), ending(pick), kinds(pick), pick(OWNERS)),
+    "turn": lambda pick: (pick(NUMBERS), ending(pick), kinds(pick), pick(OWNERS), pick((_YES, _NO))),
     "tell": lambda pick: (pick(NUMBERS), pick(_WORDS), pick(("because",) * 9 + ("",)), pick((_YES, _NO))),
     "ask": lambda pick: (pick(NUMBERS), pick(("cancel", "pause", "pause", "resume"))),
     "help": lambda pick: (pick(NUMBERS),),

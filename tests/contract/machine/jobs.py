@@ -48,6 +48,7 @@ class Job:
     on_dependency: str
     max_attempts: int
     needs: tuple[str, ...]
+    max_interruptions: int | None = None
     state: str = ""
     waived: set[str] = field(default_factory=set)
     waits_for: str = ""  # while it is BLOCKED: dependencies, a tool, or more time
@@ -69,6 +70,18 @@ class Job:
     @property
     def is_final(self) -> bool:
         return self.state in FINAL
+
+    @property
+    def dies_of_one_more(self) -> bool:
+        """Whether nothing is left for it if its attempt, now or next, is interrupted."""
+        if self.max_interruptions is not None:
+            return self.interruptions + 1 >= self.max_interruptions
+        return self.spent + (self.state != "RUNNING") >= self.max_attempts
+
+    @property
+    def runs_alone(self) -> bool:
+        """It has been interrupted, and nobody else shall be to blame for the last time."""
+        return self.interruptions > 0 and self.dies_of_one_more
 
     def give_one_more(self) -> None:
         """Whoever is let go on has at least one attempt left."""

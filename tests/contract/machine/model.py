@@ -12,7 +12,6 @@ from typing import Any, Self
 
 import msgspec
 
-from machine.faults import KNOWN
 from machine.jobs import PRIORITY_US, WAITING, Job, Queue, Refused
 
 Token = tuple[str, str, int, int]  # job, attempt, number, epoch
@@ -30,7 +29,7 @@ class Model:
         self.listeners: set[str] = set()
         self.notices: list[tuple[str, str, str]] = []  # listener, job, state
         self.controls: list[tuple[str, str]] = []  # subject, verb
-        self.now = self.written_at = 0
+        self.now = 0
 
     def at(self, now: int) -> Self:
         """The clock, as whoever calls next reads it."""
@@ -39,7 +38,13 @@ class Model:
 
     def move(self, job: Job, verb: str, to: str) -> None:
         job.history.append((verb, job.state or None, to, job.number or None))
-        job.state, job.moved_at, self.written_at = to, self.now, self.now
+        if self.is_overtaken(job):
+            job.due_at = 0
+        job.state, job.moved_at = to, self.now
+
+    def is_overtaken(self, job: Job) -> bool:
+        """The clock was set back since it began to wait for another attempt: it would wait so much longer."""
+        return job.state != "RUNNING" and job.number > 0 and job.moved_at > self.now
 
     def copy(self) -> Self:
         twin: Self = pickle.loads(pickle.dumps(self))
@@ -116,6 +121,7 @@ class Model:
             on_dependency=str(wanted.on_dependency),
             max_attempts=wanted.max_attempts,
             needs=tuple(dict.fromkeys(wanted.dependencies)),
+            max_interruptions=wanted.max_interruptions,
         )
         self.jobs[job.id] = job
         self._wait(job, "submit", now)
@@ -128,10 +134,7 @@ class Model:
             raise Refused("InvalidInput")
         trial, answers, names = self.copy(), {}, {}
         for id in _needed_first(by_id):
-            wanted = by_id[id]
-            if "batch_again_under_new_ids" not in KNOWN:
-                wanted = _renamed(wanted, names)
-            answers[id] = trial.submit(wanted, now)
+            answers[id] = trial.submit(_renamed(by_id[id], names), now)
             names[id] = answers[id][0]
         self.__dict__ = trial.__dict__
         return [answers[wanted.id] for wanted in batch]
@@ -168,7 +171,7 @@ class Model:
     def _resume(self, job: Job, now: int) -> list[Job]:
         job.give_one_more()
         job.cancel_asked = False
-        not_due = job.state == "PAUSED" and job.due_at > now
+        not_due = job.state == "PAUSED" and job.due_at > now and not self.is_overtaken(job)
         return self._wait(job, "resume", now, "RETRY_WAIT" if not_due else "QUEUED")
 
     def _release(self, job: Job, now: int) -> list[Job]:
@@ -289,7 +292,6 @@ class Model:
         lane: Any = self if queue is None else self.queues[queue]
         lane.paused = verb == "pause" or (verb == "stop" and lane.paused)
         lane.stopped = verb == "stop" or (verb == "pause" and lane.stopped)
-        self.written_at = self.now
         self.controls.append(("workspace" if queue is None else f"queue:{queue}", verb))
 
     def raise_epoch(self, to: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from machine.faults import KNOWN
 from machine.jobs import SECOND, WAITING, Attempt, Job, Refused
 from machine.model import Answered, Model, Token, _answered
 
@@ -45,23 +44,28 @@ _GOES_ON = (*WAITING, "BLOCKED")
 class Runs(Model):
     """The model, with attempts."""
 
-    def claim(self, kinds: Sequence[str], attempts: Sequence[str], owner: str, now: int) -> list[tuple[str, Token]]:
-        """Best first: by rank, then submission; never out of a closed lane, never before its time."""
+    def claim(
+        self, kinds: Sequence[str], attempts: Sequence[str], owner: str, now: int, company: bool = False
+    ) -> list[tuple[str, Token]]:
+        """Best first: by rank, then submission; never out of a closed lane, never before its time, and not beside
+        a job that runs alone, or past it.
+        """
         for job in self.jobs.values():
-            if job.state in WAITING and (job.due_at <= now or self._waits_for_a_past_that_comes(job, now)):
+            if job.state in WAITING and (job.due_at <= now or self.is_overtaken(job)):
                 job.due_at = 0  # its time has come, and stays come when the clock is set back
         if self.paused or self.stopped:
             return []
         ready = [job for job in self.jobs.values() if self._is_ready(job) and job.kind in kinds]
         ready.sort(key=lambda job: job.rank)  # stable: submission decides between equals
-        return [(job.id, self._start(job, id, owner)) for job, id in zip(ready, attempts, strict=False)]
-
-    def _waits_for_a_past_that_comes(self, job: Job, now: int) -> bool:
-        """The clock was set back since it began to wait for another attempt: it would wait so much longer."""
-        if "clock_set_back_before_another_write" in KNOWN and self.written_at <= now:
-            return False
-        waits = job.number > 0 or "clock_set_back_ends_not_before" in KNOWN
-        return waits and job.state == "RETRY_WAIT" and job.moved_at > now
+        started: list[tuple[str, Token]] = []
+        for job, id in zip(ready, attempts, strict=False):
+            alone = job.runs_alone
+            if alone and (company or started):
+                break
+            started.append((job.id, self._start(job, id, owner)))
+            if alone:
+                break
+        return started
 
     def _is_ready(self, job: Job) -> bool:
         queue = self.queues[job.queue]
@@ -112,23 +116,26 @@ class Runs(Model):
             return ANSWERS["stopped_suspend"]  # as above
         return ANSWERS[said.answer]
 
-    def settle(self, token: Token, published: str, result: bytes | None, now: int) -> Answered:
+    def settle(self, token: Token, published: str, began: bool, result: bytes | None, now: int) -> Answered:
         """What recovery makes of an attempt whose owner is dead."""
         job = self.holder(token)
+        counts = int(began and job.max_interruptions is None)
         if published == "coherent":
-            move = ("complete", "COMPLETED", "completed")
+            move, counts = ("complete", "COMPLETED", "completed"), int(began)
         elif published != "absent":
-            move = _DOUBT[:3]
+            move, counts = _DOUBT[:3], 1
         elif job.cancel_asked:
-            move = ("cancel", "CANCELLED", "cancelled")
+            move, counts = ("cancel", "CANCELLED", "cancelled"), 1
         elif job.pause_asked:
-            move = ("pause", "PAUSED", "interrupted")
-        elif job.spent < job.max_attempts:
+            move = ("pause", "PAUSED", "interrupted" if began else "paused")
+        elif not began:
+            move = ("suspend", "QUEUED", "suspended")
+        elif not job.dies_of_one_more:
             move = ("requeue_interrupted", "QUEUED", "interrupted")
         else:
-            move = ("bury", "DEAD", "interrupted")
+            move, counts = ("bury", "DEAD", "interrupted"), 1
         job.result = result if published == "coherent" else None
-        return self._close(job, *move, 1, 0, now)
+        return self._close(job, *move, counts, 0, now)
 
     def _close(self, job: Job, verb: str, to: str, outcome: str, counts: int, active_ms: int, now: int) -> Answered:
         pause_asked, job.pause_asked = job.pause_asked, False
@@ -153,6 +160,7 @@ class Runs(Model):
         attempts: Sequence[str],
         owner: str,
         now: int,
+        company: bool,
     ) -> tuple[list[Answered | str], list[tuple[str, Token]]]:
         """Ends, then claims; who is late harms nobody."""
         ended: list[Answered | str] = []
@@ -161,4 +169,4 @@ class Runs(Model):
                 ended.append(self.end(token, said, now))
             except Refused as refused:
                 ended.append(refused.names[0])
-        return ended, self.claim(kinds, attempts, owner, now) if attempts else []
+        return ended, self.claim(kinds, attempts, owner, now, company) if attempts else []

@@ -25,7 +25,7 @@ FAST = settings(
 )
 
 
-# Minutes on a busy machine: run it with `pytest -m crash tests/contract/machine`.
+# Minutes on a busy machine: run by `make crash`, not by `make test`.
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
 
 

@@ -105,16 +105,16 @@ class Trial:
         token = self.current(number)
         return deeds.end(token, said, self.tick()) if token else None
 
-    def _settle(self, number: int, published: str) -> Deed | None:
+    def _settle(self, number: int, published: str, began: bool) -> Deed | None:
         token = self.current(number)
-        return deeds.settle(token, published, b'"found"', self.tick()) if token else None
+        return deeds.settle(token, published, began, b'"found"', self.tick()) if token else None
 
-    def _turn(self, number: int, said: Ending, kinds: Sequence[str], owner: str) -> Deed:
+    def _turn(self, number: int, said: Ending, kinds: Sequence[str], owner: str, company: bool) -> Deed:
         """Some that run and one that is late, perhaps; and two claims."""
         given = [self.model.token_of(job) for job in self.model.running()][: number % 3]
         given += self.tokens[number % len(self.tokens) :][:1] if self.tokens and number % 2 else []
         endings = [(token, said) for token in dict.fromkeys(given)]
-        return deeds.turn(endings, kinds, [self.new_id(), self.new_id()], owner, self.tick())
+        return deeds.turn(endings, kinds, [self.new_id(), self.new_id()], owner, self.tick(), company)
 
     # What is meant by a number
 

@@ -224,7 +224,7 @@ def dependants_later(patch: pytest.MonkeyPatch) -> None:
 def cancel_ignored_by_recovery(patch: pytest.MonkeyPatch) -> None:
     sound = rules._interrupted
     patch.setattr(
-        rules, "_interrupted", lambda job, found: sound(msgspec.structs.replace(job, cancel_asked=False), found)
+        rules, "_interrupted", lambda job, *found: sound(msgspec.structs.replace(job, cancel_asked=False), *found)
     )
 
 
@@ -232,7 +232,7 @@ def cancel_ignored_by_recovery(patch: pytest.MonkeyPatch) -> None:
 def pause_ignored_by_recovery(patch: pytest.MonkeyPatch) -> None:
     sound = rules._interrupted
     patch.setattr(
-        rules, "_interrupted", lambda job, found: sound(msgspec.structs.replace(job, pause_asked=False), found)
+        rules, "_interrupted", lambda job, *found: sound(msgspec.structs.replace(job, pause_asked=False), *found)
     )
 
 
@@ -243,6 +243,34 @@ def crash_is_not_counted(patch: pytest.MonkeyPatch) -> None:
         return changed(change, spends=False) if died and change.outcome is Outcome.INTERRUPTED else None
 
     decided(patch, wrong)
+
+
+@planted("A death that is bounded apart spends an attempt all the same.")
+def crash_is_counted_twice(patch: pytest.MonkeyPatch) -> None:
+    def wrong(job: Any, event: Any, now: int, change: Any) -> Any:
+        died = isinstance(event, events.Interrupted) and change is not None
+        return changed(change, spends=True) if died and change.verb == "requeue_interrupted" else None
+
+    decided(patch, wrong)
+
+
+@planted("An attempt that never began is charged when its worker dies.")
+def never_began_is_counted(patch: pytest.MonkeyPatch) -> None:
+    sound = rules._interrupted
+    patch.setattr(rules, "_interrupted", lambda job, published, began: sound(job, published, True))
+
+
+@planted("A job that must run alone is given a process that it shares.")
+def alone_in_company(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(claims, "_who_may_run_together", lambda best, company: best)
+
+
+@planted("Whoever does not run alone overtakes a job that does.")
+def alone_is_overtaken(patch: pytest.MonkeyPatch) -> None:
+    def who(best: list[Job], company: bool) -> list[Job]:
+        return [job for job in best if not job.runs_alone] or ([] if company else best[:1])
+
+    patch.setattr(claims, "_who_may_run_together", who)
 
 
 @planted("An attempt that failed is given back.")
@@ -366,7 +394,7 @@ def controls_are_remembered(patch: pytest.MonkeyPatch) -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(self._tx, name)
 
-    patch.setattr(claims, "claim", lambda tx, *values: sound(Remembering(tx), *values))
+    patch.setattr(claims, "claim", lambda tx, *values, **company: sound(Remembering(tx), *values, **company))
 
 
 @planted("A resumed job runs at once, although its time has not come.")
@@ -376,6 +404,17 @@ def resume_forgets_the_time(patch: pytest.MonkeyPatch) -> None:
         return changed(change, to=JobState.QUEUED, due_at=0) if resumed else None
 
     decided(patch, wrong)
+
+
+@planted("A clock that was set back ends every wait, also one for a time that was wished for.")
+def step_ends_wished_waits(patch: pytest.MonkeyPatch) -> None:
+    without(patch, "ripen_after_step", "and number > 0")
+
+
+@planted("A clock that was set back prolongs every wait for another attempt.")
+def step_is_not_seen(patch: pytest.MonkeyPatch) -> None:
+    without(patch, "ripen_after_step", "and updated_at > :now")
+    instead(patch, "ripen_after_step", ("and number > 0", "and :now < 0"))
 
 
 @planted("A job that runs no longer takes a place in its queue.")

@@ -16,6 +16,7 @@ from perenne.errors import EngineError, StoreExists, StoreFailed, StoreForeign, 
 from perenne.runtime.backup import backup as make_backup
 from perenne.store.copies import Copy
 from perenne.store.sqlite import backup as copies
+from perenne.store.sqlite import migration
 
 POINTS = [
     "copy.created",
@@ -41,7 +42,9 @@ def test_backup_is_one_private_whole_file(full: Any, tmp_path: Path, trouble: An
     """A backup holds every row, is one file without companions, mode 0600, and its facts are answered."""
     path = tmp_path / "backup.sqlite"
     found = backup(full, path)
-    assert found == Copy(full.workspace.id, 1, 2, len(JobState), full.reader.revision(), path.stat().st_size)
+    assert found == Copy(
+        full.workspace.id, 1, migration.known(), len(JobState), full.reader.revision(), path.stat().st_size
+    )
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert sorted(os.listdir(tmp_path)) == ["backup.sqlite", "full"]
     is_backup_of(path, full, trouble)

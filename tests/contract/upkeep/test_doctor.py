@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from perenne.core import events
 from perenne.core.states import JobState
 from perenne.files.lock import Lock
 from perenne.filesystem import Verdict
-from perenne.runtime import backup, doctor_work
+from perenne.runtime import backup, confine, doctor_work
 from perenne.runtime.doctor import doctor
 from perenne.runtime.findings import Finding
 from perenne.store import space
@@ -115,10 +116,11 @@ def test_healthy_workspace(place: Any, app: App) -> None:
     findings = look(place, app, deep=True)
     assert troubles(findings) == set()
     assert [finding.name for finding in findings] == [
-        "manifest", "file system", "free space", "permissions", "leftovers", "pipes", "library", "modes", "schema",
-        "wal", "write lock", "integrity", "ledger", "controls", "counters", "dependencies", "attempts", "history",
-        "owner locks", "running", "in doubt", "blocked", "kinds", "logs", "stages",
+        "manifest", "confinement", "file system", "free space", "permissions", "leftovers", "pipes", "library", "modes",
+        "schema", "wal", "write lock", "integrity", "ledger", "controls", "counters", "dependencies", "attempts",
+        "history", "owner locks", "running", "in doubt", "blocked", "kinds", "logs", "stages", "children",
     ]  # fmt: skip
+    assert confine.offer().by in one(findings, "confinement").sentence
     assert "SQLite 3." in one(findings, "library").sentence
     assert "journal_mode is wal" in one(findings, "modes").sentence
     assert place.workspace.id in one(findings, "ledger").sentence
@@ -167,7 +169,7 @@ def test_doctor_on_a_read_only_folder(place: Any, trouble: Any) -> None:
         timeout=60,
         env={**os.environ, "PYTHONPATH": SOURCE},
     )
-    assert done.stdout.splitlines() == ["file system warn", "owners warn", "25"], done.stderr
+    assert done.stdout.splitlines() == ["file system warn", "owners warn", "27"], done.stderr
     assert trouble.contents(place.workspace.root) == before
 
 
@@ -546,3 +548,26 @@ def test_large_ledger_is_looked_at_in_seconds(place: Any, app: App) -> None:
     assert troubles(look(place, app, deep=True)) == set()
     assert time.monotonic() - started < 8
     assert place.reader.counts() == {JobState.COMPLETED: 100_000}
+
+
+def test_confinement_that_is_not_offered_is_told(place: Any, app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without confinement is a warning, and bad for an app with a kind that requires it, which is named."""
+    place.complete()
+    monkeypatch.setattr(confine, "offer", lambda: confine.Offer("offline", "seccomp", "the kernel offers no Landlock"))
+    found = one(look(place, app), "confinement")
+    assert (found.verdict, "no Landlock" in found.sentence) == ("warn", True)
+    strict = replace(app, kinds=[*app.kinds, Kind("trial.strict", 1, print, None, confinement="stage")])
+    found = one(look(place, strict), "confinement")
+    assert (found.verdict, "trial.strict@1 require more" in found.sentence) == ("bad", True)
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "isolation", "verdicts"),
+    [(None, "thread", []), (60.0, "process", ["ok"]), (60.0, "thread", ["warn"])],
+)
+def test_a_hard_limit_in_a_thread_is_named(place: Any, limit_s: float, isolation: Any, verdicts: list[str]) -> None:
+    """E-F5: kinds with a hard limit that do not use a child are listed."""
+    kind = Kind("slow", 1, print, Any, wall_limit_s=limit_s, isolation=isolation)
+    found = named(look(place, App(place.workspace.app, [kind])), "wall limits")
+    assert [finding.verdict for finding in found] == verdicts
+    assert all("slow@1" in finding.sentence for finding in found if finding.verdict == "warn")

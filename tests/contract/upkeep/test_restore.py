@@ -34,6 +34,7 @@ from perenne.files import workspace as folder
 from perenne.files.lock import Lock
 from perenne.runtime import backup as runtime
 from perenne.store.sqlite import backup as copies
+from perenne.store.sqlite import migration
 
 POINTS = [
     "restore.leftover_removed",
@@ -307,7 +308,7 @@ def test_older_backup_is_brought_to_today(full: Any, make: Callable[..., Any], t
     fresh = make("full", again=True)
     assert fresh.reader.counts() == dict.fromkeys(JobState, 1)
     assert fresh.owners.epoch() == 2
-    assert trouble.rows(fresh.workspace.ledger, "pragma user_version") == [(2,)]
+    assert trouble.rows(fresh.workspace.ledger, "pragma user_version") == [(migration.known(),)]
 
 
 @pytest.mark.parametrize("damage", ["missing", "text", "empty", "pages", "wal of another", "foreign"])

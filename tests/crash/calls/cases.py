@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from calls.operation import Operation, Performance, answers_of, descriptors
-from calls.watch import AFTER, BEFORE, Call
 from harness import ledger_file, oracles
 from harness.journal import Journal
 from harness.oracles import Violation, require
 from harness.trial import Trial
+
+from calls.operation import Operation, Performance, answers_of, descriptors
+from calls.watch import AFTER, BEFORE, Call
 
 KILLS = (BEFORE, AFTER)
 NOT_MET = "not met"
@@ -111,7 +112,7 @@ def _written_down(performance: Performance) -> Iterator[None]:
 
 
 def _are_clear(answers: list[dict[str, Any]]) -> None:
-    """A refusal is one sentence of ours; the first says nothing against whoever asked, later ones may follow from it."""
+    """A refusal is one sentence of ours; the first blames nobody who asked, later ones may follow from it."""
     first = True
     for line in answers:
         require("violation" not in line, line.get("violation", ""), answers)
@@ -120,7 +121,9 @@ def _are_clear(answers: list[dict[str, Any]]) -> None:
             continue
         said = line["said"]
         require(not first or not _INNOCENT & set(line["families"]), "a fault of the disk is told as one", line)
-        require(said and "\n" not in said and "fault of the program" not in said, "an error is one clear sentence", line)
+        require(
+            said and "\n" not in said and "fault of the program" not in said, "an error is one clear sentence", line
+        )
         first = False
 
 

@@ -45,7 +45,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
 
 # What stays when the process dies just after it.
 DURABLE = frozenset(
-    "create write truncate sync rename link mkdir mkfifo unlink rmdir".split()
+    ["create", "write", "truncate", "sync", "rename", "link", "mkdir", "mkfifo", "unlink", "rmdir"]
     + [f"sqlite {verb}" for verb in ("write", "truncate", "sync", "unlink")]
 )
 

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from harness import evidence_oracles
+from harness.evidence_trial import DONE, EvidenceTrial
+from harness.oracles import require
+
 import perenne
 from calls.cases import refused
 from calls.operation import Operation, Performance
 from calls.sample_operations import LATER, _let_go_on
-from harness import evidence_oracles
-from harness.evidence_trial import DONE, EvidenceTrial
-from harness.oracles import require
 from perenne.apps.evidence import app, originals
 from perenne.apps.evidence.commands import exporting, opening
 
@@ -67,9 +68,7 @@ def _after_a_death(point: str) -> Callable[[Path], Investigation]:
 
 def take_in(trial: Investigation, performance: Performance) -> None:
     with performance.counting():
-        performance.tried(
-            "import", lambda: originals.import_files(trial.root, trial.files, imported_at=IMPORTED_AT)
-        )
+        performance.tried("import", lambda: originals.import_files(trial.root, trial.files, imported_at=IMPORTED_AT))
 
 
 def _all_or_nothing(trial: Investigation, answers: list[dict[str, Any]]) -> None:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from calls import python_calls, sqlite_calls
-from calls.watch import Call, Watch
 from harness.journal import Journal
 from harness.trial import Trial
+
+from calls import python_calls, sqlite_calls
+from calls.watch import Call, Watch
 from perenne.errors import EngineError
 
 T = TypeVar("T")
@@ -68,7 +69,7 @@ class Operation:
 
     make: the trial it is performed in, prepared once in this folder. judge: asked in the child between the rounds,
     when nothing of the engine is open, with the first round's answers; raises Violation. repeated: refusals that the
-    second round may meet, since the first one did the same. finish: the rest, when the trial's own is not the right one.
+    second round may meet, since the first one did the same.
     """
 
     name: str

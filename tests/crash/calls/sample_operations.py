@@ -7,15 +7,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import perenne
-from calls.cases import in_doubt, refused
-from calls.operation import Operation, Performance
 from harness import children, stores
 from harness.oracles import require
 from harness.plan import Request
 from harness.sample_app import Task
 from harness.sample_trial import SampleTrial
 from harness.trial import harmless
+
+import perenne
+from calls.cases import in_doubt, refused
+from calls.operation import Operation, Performance
 from perenne import Engine, Job, JobState
 from perenne.runtime import clock
 

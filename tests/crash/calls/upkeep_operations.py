@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+from harness import ledger_file, oracles
+from harness.oracles import require
+from harness.plan import Request
+from harness.upkeep_scenarios import OLD_LEDGER
 
 import perenne
 from calls.cases import refused
 from calls.operation import Operation, Performance
 from calls.sample_operations import REQUESTS, Calm, request
-from harness import ledger_file, oracles
-from harness.oracles import require
-from harness.plan import Request
-from harness.upkeep_scenarios import OLD_LEDGER
 from perenne import upkeep
 from perenne.files import workspace
 from perenne.store.retention import Rule
@@ -245,7 +245,9 @@ def _nothing_is_made(trial: Kept, answers: list[dict[str, Any]]) -> None:
 
 
 OPERATIONS = (
-    Operation("make", lambda folder: Making(folder, REQUESTS), make, _nothing_is_made, repeated=frozenset(["StoreExists"])),
+    Operation(
+        "make", lambda folder: Making(folder, REQUESTS), make, _nothing_is_made, repeated=frozenset(["StoreExists"])
+    ),
     Operation("migrate", _old, migrate),
     Operation("purge", _kept(Purging, UNNEEDED), purge),
     Operation("back up", _kept(BackingUp), back_up, _nothing_named("*-saved.sqlite", "back up")),

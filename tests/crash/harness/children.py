@@ -84,6 +84,12 @@ def work_until_stopped(root: Path, told: Journal, point: str, passage: int, *, s
     work(root, told, slots=slots, stay=False)
 
 
+def work_and_mark(root: Path, told: Journal, executed: Journal, *, slots: int) -> None:
+    """A worker that marks in the journal of the handlers when recovery looks at what an attempt left."""
+    crashpoints.observe(lambda name: executed.write(what="looked") if name == "recover.looked_up" else None)
+    work(root, told, slots=slots, stay=False)
+
+
 def hold(root: Path) -> None:
     """Pause the queue."""
     with perenne.open(root, APP) as engine:

@@ -172,7 +172,7 @@ def _id(rows: Rows, line: Row) -> str:
 
 def nothing_is_left(rows: Rows, root: Path, own: Path) -> None:
     """O11: no stage file, pipe, lock holder or unfinished owner; attempts leave no private folder."""
-    for name in ("owners", "wake", "stage"):
+    for name in ("owners", "children", "wake", "stage"):
         left = sorted(os.listdir(own / name))
         require(not left, f"nothing is left in {name}", left)
     staged = [path for path in root.rglob("*stage*") if path.is_file()]

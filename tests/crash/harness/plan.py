@@ -70,3 +70,21 @@ def one_of_each(boundaries: int = 1) -> list[Request]:
         Request(number, ids[number], kind, task, tuple(ids[place] for place in needs), policy)
         for number, (kind, task, needs, policy) in enumerate(wanted)
     ]
+
+
+def in_children() -> list[Request]:
+    """Jobs that run in processes of their own; one of them crashes first."""
+    failures = (0, 1, 0)
+    ids = [str(uuid.uuid5(_SPACE, f"child:{number}")) for number in range(len(failures))]
+    return [Request(number, ids[number], "sample.child", Task(number, failures[number], 1)) for number in range(3)]
+
+
+def writers(seed: int, count: int) -> list[Request]:
+    """Jobs whose first attempt writes until its worker dies."""
+    ids = [str(uuid.uuid5(_SPACE, f"writer:{seed}:{number}")) for number in range(count)]
+    return [Request(number, ids[number], "sample.writer", Task(number, 1)) for number in range(count)]
+
+
+def outliving(late_s: int) -> list[Request]:
+    """A job whose child outlives its worker and publishes so many seconds late, unless it is ended."""
+    return [Request(0, str(uuid.uuid5(_SPACE, "outliving")), "sample.outlive", Task(0, 1, late_s))]

@@ -5,7 +5,11 @@ Its handlers keep a journal of what they did, outside the workspace, so that the
 
 from __future__ import annotations
 
+import ctypes
+import json
+import os
 import select
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -116,6 +120,51 @@ def use_tool(context: Context, task: Task) -> dict[str, Any]:
     return stores.result_of(context.publication)
 
 
+def stuck_journal_of(root: Path) -> Journal:
+    """Where a child says that it will not hear anything any more."""
+    return Journal(root.parent / "stuck.jsonl")
+
+
+def in_a_child(context: Context, task: Task) -> dict[str, Any]:
+    """Publishes from a process of its own. An attempt that fails crashes."""
+    journal = _begin(context, stores.Files.lookup)
+    _work(context, task)
+    if context.attempt <= task.failures:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    context.publish(stores.Files.publish)
+    journal.write(what="published", job=context.job_id, attempt=context.attempt)
+    return stores.result_of(context.publication)
+
+
+def outlive(context: Context, task: Task) -> dict[str, Any]:
+    """In attempts that fail it may publish, and writes late: no death of its worker reaches it, but a kill does."""
+    if context.attempt > task.failures:
+        return in_a_child(context, replace_failures(task))
+    journal = _begin(context, stores.Files.lookup)
+    context.may_publish()
+    ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)  # no signal when the worker dies
+    stuck_journal_of(context.workspace).write(job=context.job_id, pid=os.getpid())
+    late = json.dumps({"what": "published", "job": context.job_id, "attempt": context.attempt})
+    # Native code that holds the interpreter, so that no thread of this process hears anything.
+    ctypes.PyDLL(None).system(f"sleep {task.boundaries}; echo '{late}' >> '{journal.path}'".encode())
+    os._exit(1)
+
+
+def write_on(context: Context, task: Task) -> dict[str, Any]:
+    """In attempts that fail: write without end, each time allowed to; another attempt publishes."""
+    if context.attempt > task.failures:
+        return in_a_child(context, replace_failures(task))
+    journal = _begin(context, stores.Files.lookup)
+    while True:
+        context.may_publish()
+        journal.write(what="written", job=context.job_id, attempt=context.attempt)
+
+
+def replace_failures(task: Task) -> Task:
+    """The same task, which works now."""
+    return msgspec.structs.replace(task, failures=0, boundaries=0)
+
+
 def give_up(context: Context, task: Task) -> GiveUp:
     """Never works."""
     _begin(context, None)
@@ -123,9 +172,9 @@ def give_up(context: Context, task: Task) -> GiveUp:
     return GiveUp("it never works")
 
 
-def _kind(name: str, handler: Callable[..., Any], store: Any = None) -> Kind:
+def _kind(name: str, handler: Callable[..., Any], store: Any = None, **fields: Any) -> Kind:
     looks = {"publications": ("unit",), "lookup": store.lookup, "discard": store.discard} if store else {}
-    return Kind(f"sample.{name}", 1, handler, Task, backoff=_BACKOFF, **looks)
+    return Kind(f"sample.{name}", 1, handler, Task, backoff=_BACKOFF, **looks, **fields)
 
 
 APP = App(
@@ -136,7 +185,10 @@ APP = App(
         _kind("plain", compute),
         _kind("tool", use_tool, stores.Files),
         _kind("broken", give_up),
+        _kind("child", in_a_child, stores.Files, isolation="process"),
+        _kind("writer", write_on, stores.Files, isolation="process"),
+        _kind("outlive", outlive, stores.Files, isolation="process"),
     ),
     queues={"default": CAPACITY},
 )
-PUBLISHING = frozenset({"sample.file", "sample.row", "sample.tool"})
+PUBLISHING = frozenset({"sample.file", "sample.row", "sample.tool", "sample.child", "sample.writer", "sample.outlive"})

@@ -49,6 +49,14 @@ class SampleTrial(Trial):
         require(worker.is_stopped(), f"the worker stops at {point}", self.said())
         return worker
 
+    def worker_with_a_deaf_child(self) -> Victim:
+        """A worker whose child runs native code, after it was allowed to publish, and hears of nothing."""
+        stuck = sample_app.stuck_journal_of(self.root)
+        worker = self.start("worker", lambda: children.work(self.root, self.told, slots=1, stay=False))
+        while not stuck.read():
+            require(not worker.is_over(0.005), "the worker lives until its child is deaf", self.said())
+        return worker
+
     def hold(self) -> None:
         """Pause the queue, until somebody finishes or steers."""
         self.run("holder", lambda: children.hold(self.root))

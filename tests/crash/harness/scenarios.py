@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-from harness.plan import one_of_each
+from harness.plan import in_children, one_of_each, outliving
 from harness.processes import Victim
 from harness.sample_trial import SampleTrial
 from harness.trial import Plant, Trial, harmless
@@ -36,6 +36,19 @@ class Scenario(NamedTuple, Generic[AnyTrial]):
 
 def _sample(folder: Path, plant: Plant) -> SampleTrial:
     return SampleTrial(folder, one_of_each(), plant)
+
+
+def _in_children(folder: Path, plant: Plant) -> SampleTrial:
+    return SampleTrial(folder, in_children(), plant)
+
+
+def _outliving(folder: Path, plant: Plant) -> SampleTrial:
+    return SampleTrial(folder, outliving(60), plant)
+
+
+def _after_a_death_before_its_child(trial: SampleTrial) -> None:
+    trial.submit_all()
+    trial.worker_with_a_deaf_child().kill()
 
 
 def _after_a_death(point: str, slots: int) -> Callable[[SampleTrial], None]:
@@ -89,6 +102,9 @@ RECOVERING = (
     RECOVERING_A_PAUSE,
 )
 
+WORKING_IN_CHILDREN = Scenario("in children", _in_children, SampleTrial.submit_all, SampleTrial.worker)
+RECOVERING_A_CHILD = Scenario("recovering a child", _outliving, _after_a_death_before_its_child, SampleTrial.worker)
+
 BY_PROTOCOL: dict[str, tuple[Scenario[SampleTrial], ...]] = {
     "submit": (SUBMITTING,),
     "control": (STEERING,),
@@ -102,8 +118,10 @@ BY_PROTOCOL: dict[str, tuple[Scenario[SampleTrial], ...]] = {
     "notice": (LISTENING, REGISTERING),
     "recover": RECOVERING,
 }
+WITH_CHILDREN = {"run": (WORKING_IN_CHILDREN,), "recover": (RECOVERING_A_CHILD,)}
 
 
 def of_point(point: str) -> tuple[Scenario[SampleTrial], ...]:
     """The scenarios of the sample application in which this point may be passed."""
-    return BY_PROTOCOL.get(point.partition(".")[0], ())
+    protocol, _, step = point.partition(".")
+    return (WITH_CHILDREN if step.startswith("child_") else BY_PROTOCOL).get(protocol, ())

@@ -19,7 +19,7 @@ from unittest import mock
 import apsw
 
 from perenne import crashpoints
-from perenne.runtime import toolhost, toolspawner
+from perenne.runtime import toolorder, toolspawner
 
 _CALLS: tuple[tuple[Any, str], ...] = (
     (os, "fsync"),
@@ -35,7 +35,7 @@ _CALLS: tuple[tuple[Any, str], ...] = (
     (os, "fork"),
     (signal, "pidfd_send_signal"),
     (subprocess, "Popen"),
-    (toolhost, "pack_request"),  # asks the host to spawn a tool
+    (toolorder.Order, "packed"),  # asks the host to spawn a tool
     (toolspawner.Tool, "send_signal"),
 )
 

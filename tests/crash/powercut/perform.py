@@ -1,7 +1,8 @@
 """Performs one story on the recording file layer and writes the recording: `perform.py STORY SEED PLANTED FILE`.
 
 This is a process of its own, since the recorder is below every SQLite file that it opens. `PLANTED` makes the ledger
-wrong on purpose: `normal` and `off` sync less, `statements` commits each statement by itself, `none` is the ledger.
+wrong on purpose: `normal` and `off` sync less, `untouched` does not sync what it only saw, `statements` commits each
+statement by itself, `none` is the ledger.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import apsw
 
 from perenne import sqlite
 from perenne.store import migrate
-from perenne.store.sqlite import driver, writer
+from perenne.store.sqlite import driver, pen, writer
 from perenne.store.sqlite.driver import SQLiteDriver
 from perenne.store.sqlite.statements import Statements
 from powercut import questions, scenes, story
@@ -65,7 +66,7 @@ class Performance:
         self.planted = planted
         self.recorder = Recorder(seed)
         self.acknowledged: list[tuple[str, questions.Facts]] = [("nothing", {})]
-        self.story = Story(self._acknowledge, seed)
+        self.story = Story(self._acknowledge, seed, lambda: self.recorder.note("seen"))
         self.driver: Any = None
 
     def _acknowledge(self, label: str, facts: questions.Facts) -> None:
@@ -95,6 +96,7 @@ class Performance:
         self.story.acknowledged("create")
         self.open()
         self.story.add_queue("default", 40)
+        self.story.add_queue("lane", 1)
         self.story.listen("listener")
         for number in range(ROUNDS.get(self.planted, 1)):
             self.story.join()
@@ -136,6 +138,8 @@ def plant(planted: str) -> None:
     writer.GROUP_S = 60.0
     if planted in ("normal", "off"):
         _sync_less(planted)
+    if planted == "untouched":
+        pen.Pen.touch = lambda self: None
 
 
 def _sync_less(synchronous: str) -> None:

@@ -28,7 +28,7 @@ ROOT = HERE.parents[2]
 EVIDENCE = ROOT / "docs" / "evidence" / "powercut.json"
 SEED = 20_000
 STORIES = {"live": 0.9, "migrate": 0.1}  # and their share of the images
-PLANTED = {"normal": "lost", "off": "corrupt", "statements": "half"}  # and what must be found then
+PLANTED = {"normal": "lost", "off": "corrupt", "statements": "half", "untouched": "lost"}  # and what must be found then
 _PERFORM_S, _EXPLORE_S = 60.0, 1500.0
 
 

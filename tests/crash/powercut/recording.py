@@ -26,8 +26,8 @@ class Moment:
 class Recording:
     """What was written, and what was acknowledged when.
 
-    operations: as `disk.Disk.play` takes them, and ("ack", number) where a call returned. acknowledged: by that number,
-    from 0 for nothing: what the call was, and the facts that stand.
+    operations: as `disk.Disk.play` takes them, ("ack", number) where a call returned, and ("seen",) where one returned
+    that promised nothing. acknowledged: by that number, from 0 for nothing: what the call was, and its facts.
     """
 
     story: str
@@ -54,6 +54,6 @@ def moments(recording: Recording) -> Iterator[tuple[Moment, Disk]]:
     for at, operation in enumerate(recording.operations):
         if operation[0] == "ack":
             acknowledged = operation[1]
-        else:
+        elif operation[0] != "seen":
             present.play(operation)
         yield Moment(at, acknowledged), present

@@ -79,7 +79,7 @@ class Truth:
             if operation[0] == "ack":
                 self._acknowledged_at.append(at)
         for moment, present in moments(recording):
-            if recording.operations[moment.operation][0] in ("sync", "delete", "ack", "adopt"):
+            if recording.operations[moment.operation][0] in ("sync", "delete", "ack", "adopt", "seen"):
                 self._states.append((moment.operation, self._whole(recovery, present)))
 
     @staticmethod

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
 from perenne.core import events
-from perenne.core.job import OnDependency
+from perenne.core.job import Durability, OnDependency, Submission
 from perenne.core.publication import Published
 from perenne.core.retry import Backoff
 from perenne.core.states import JobState
@@ -26,6 +30,7 @@ def live(story: Story) -> None:
     _steer(story)
     _end_all(story)
     story.take_notices("listener")
+    _relax(story)
 
 
 def _steer(story: Story) -> None:
@@ -42,6 +47,26 @@ def _steer(story: Story) -> None:
     story.tell(running[1], events.Pause())
     story.control("resume", None)
     story.control("resume", "default")
+
+
+def _relax(story: Story) -> None:
+    """Relaxed submits may go with the power until the next durable answer, also one that had nothing to write."""
+    first = _submit_relaxed(story, queue="lane", key=f"key {story.id()}")
+    again = msgspec.structs.replace(first, id=story.id(), durability=Durability.DURABLE)
+    found = story.ledger.submit(again, now=story.tick(), actor="person:test")  # the lane is full: nothing is touched
+    assert (found.reused, found.durability) == (True, Durability.DURABLE)
+    story.acknowledged("reuse")
+    others = [_submit_relaxed(story) for _ in range(3)]
+    for wanted in (first, *others):
+        story.tell(wanted.id, events.Cancel("not wanted"))
+
+
+def _submit_relaxed(story: Story, **wishes: Any) -> Submission:
+    """What it stored is acknowledged by the next durable call, whatever that is."""
+    wanted = story.wanted(durability=Durability.RELAXED, **wishes)
+    story.received([wanted], [story.ledger.submit(wanted, now=story.tick(), actor="person:test")])
+    story.seen()
+    return wanted
 
 
 def _end_all(story: Story) -> None:

@@ -35,9 +35,17 @@ WORKSPACE = "00000000-0000-4000-8000-000000000001"  # also in the ledgers of tes
 class Story:
     """One ledger, and everything it has acknowledged so far."""
 
-    def __init__(self, acknowledge: Callable[[str, dict[tuple[str, str], tuple[Any, ...]]], None], seed: int) -> None:
-        """Args: acknowledge: told what the call was and all facts that stand, each time a call has returned."""
-        self._tell = acknowledge
+    def __init__(
+        self,
+        acknowledge: Callable[[str, dict[tuple[str, str], tuple[Any, ...]]], None],
+        seed: int,
+        seen: Callable[[], None],
+    ) -> None:
+        """Args: acknowledge: told what the call was and all facts that stand, each time a durable call has returned.
+
+        seen: called when a call has returned that promised nothing against a power cut.
+        """
+        self._tell, self.seen = acknowledge, seen
         self.seed = seed
         self.facts: dict[tuple[str, str], tuple[Any, ...]] = {}
         self.luck = Random(seed)
@@ -88,12 +96,12 @@ class Story:
 
     def submit(self, *needs: str, **wishes: Any) -> str:
         wanted = self.wanted(*needs, **wishes)
-        self._received([wanted], [self.ledger.submit(wanted, now=self.tick(), actor="person:test")])
+        self.received([wanted], [self.ledger.submit(wanted, now=self.tick(), actor="person:test")])
         self.acknowledged("submit")
         return wanted.id
 
     def submit_many(self, batch: Sequence[Submission]) -> None:
-        self._received(batch, self.ledger.submit_many(batch, now=self.tick(), actor="person:test"))
+        self.received(batch, self.ledger.submit_many(batch, now=self.tick(), actor="person:test"))
         self.acknowledged("submit_many")
 
     def submit_together(self, size: int) -> None:
@@ -110,7 +118,7 @@ class Story:
             call(batch[0])
         for thread in others:
             thread.join()
-        self._received(batch, [answers[wanted.id] for wanted in batch])
+        self.received(batch, [answers[wanted.id] for wanted in batch])
         self.acknowledged("submit")
 
     def _let_queue(self, callers: Sequence[threading.Thread]) -> None:
@@ -121,7 +129,7 @@ class Story:
             while self._queued() < number and time.monotonic() < deadline:
                 time.sleep(0.0005)  # reason: a caller that has queued up sleeps and says nothing
 
-    def _received(self, batch: Sequence[Submission], receipts: Sequence[Receipt]) -> None:
+    def received(self, batch: Sequence[Submission], receipts: Sequence[Receipt]) -> None:
         for wanted, receipt in zip(batch, receipts, strict=True):
             assert receipt.job_id == wanted.id
             assert not receipt.reused

@@ -79,3 +79,72 @@ def test_an_absent_publication(
     change = settled(make_job(**asked), ABSENT, now)
     assert (change.verb, change.to, change.reason, change.outcome) == (verb, to, reason, outcome)
     assert change.spends
+
+
+@pytest.mark.parametrize(
+    ("before", "verb", "to", "reason", "spends"),
+    [
+        ({"interruptions": 0, "spent": 3}, "requeue_interrupted", "QUEUED", "interrupted_before_publish", False),
+        ({"interruptions": 1, "spent": 1}, "bury", "DEAD", "interruptions_exhausted", True),
+        ({"interruptions": 1, "pause_asked": True}, "pause", "PAUSED", "paused_after_worker_death", False),
+        ({"interruptions": 1, "cancel_asked": True}, "cancel", "CANCELLED", "cancelled_after_worker_death", True),
+    ],
+)
+def test_a_bound_of_its_own(
+    make_job: Callable[..., Job], now: int, before: dict[str, int], verb: str, to: str, reason: str, spends: bool
+) -> None:
+    """E-S3: a job with a bound of interruptions is buried by the last of them and spends no attempt on the others."""
+    change = settled(make_job(max_interruptions=2, **before), ABSENT, now)
+    assert (change.verb, change.to, change.reason, change.spends) == (verb, to, reason, spends)
+
+
+@pytest.mark.parametrize("last", [{}, {"spent": 3}, {"max_interruptions": 1}])
+def test_what_never_began_is_given_back(make_job: Callable[..., Job], now: int, last: dict[str, int]) -> None:
+    """An attempt that was claimed and never began costs nothing, not even the last one, and is no interruption."""
+    change = decide(make_job(**last), events.Interrupted(ABSENT, began=False), now)
+    assert isinstance(change, Change)
+    assert (change.verb, change.to, change.reason) == ("suspend", JobState.QUEUED, "never_began")
+    assert (change.outcome, change.spends) == (Outcome.SUSPENDED, False)
+
+
+@pytest.mark.parametrize(
+    ("asked", "published", "to", "outcome", "spends"),
+    [
+        ({"cancel_asked": True}, ABSENT, "CANCELLED", "cancelled", True),
+        ({"pause_asked": True}, ABSENT, "PAUSED", "paused", False),
+        ({}, COHERENT, "COMPLETED", "completed", False),
+        ({}, DOUBTFUL[0], "RECOVERY_REQUIRED", "doubted", True),
+    ],
+)
+def test_what_is_asked_or_published_counts_also_for_what_never_began(
+    make_job: Callable[..., Job],
+    now: int,
+    asked: dict[str, int],
+    published: Published,
+    to: str,
+    outcome: str,
+    spends: bool,
+) -> None:
+    """Wishes and publications come first for an attempt that never began, too."""
+    change = decide(make_job(**asked), events.Interrupted(published, began=False), now)
+    assert isinstance(change, Change)
+    assert (change.to, change.outcome, change.spends) == (to, outcome, spends)
+
+
+@pytest.mark.parametrize(
+    ("facts", "alone"),
+    [
+        ({"spent": 2}, False),
+        ({"spent": 1, "interruptions": 1}, False),
+        ({"spent": 2, "interruptions": 1}, True),
+        ({"spent": 0, "interruptions": 1, "max_interruptions": 3}, False),
+        ({"spent": 0, "interruptions": 2, "max_interruptions": 3}, True),
+        ({"spent": 2, "interruptions": 1, "max_interruptions": 3}, False),
+        ({"spent": 0, "max_interruptions": 1}, False),
+    ],
+)
+def test_who_runs_alone(make_job: Callable[..., Job], facts: dict[str, int], alone: bool) -> None:
+    """Alone runs who was interrupted and has nothing left after the next time; so it does while that attempt runs."""
+    assert make_job(JobState.QUEUED, **facts).runs_alone is alone
+    running = {**facts, "spent": facts["spent"] + 1} if "spent" in facts else facts
+    assert make_job(JobState.RUNNING, **running).runs_alone is alone

@@ -192,14 +192,22 @@ def test_give_up_on_is_asked_first() -> None:
         {"version": 0},
         {"max_attempts": 0},
         {"max_attempts": 101},
+        {"interruptions": 0},
+        {"interruptions": 101},
         {"active_limit_s": 0},
         {"active_limit_s": -1.0},
         {"active_limit_s": float("nan")},
         {"active_limit_s": float("inf")},
+        {"wall_limit_s": 0},
+        {"wall_limit_s": float("nan")},
+        {"isolation": "container"},
+        {"memory_limit_bytes": 1 << 30},
+        {"memory_limit_bytes": 1 << 20, "isolation": "process"},
+        {"memory_limit_bytes": 1 << 60, "isolation": "process"},
     ],
 )
 def test_an_impossible_kind_is_refused(wrong: dict[str, Any]) -> None:
-    """A kind has a name of at most 200 bytes, a version from 1, 1 to 100 attempts, and a limit that can pass."""
+    """A kind has a short name, a version from 1, 1 to 100 attempts and interruptions, and limits that can be kept."""
     right: dict[str, Any] = {"name": "test.work", "version": 1, "handler": print, "input_type": Any}
     Kind(**right)
     with pytest.raises((InvalidInput, TooLarge)):

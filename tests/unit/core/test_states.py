@@ -26,7 +26,7 @@ BY_HAND = """
     RUNNING            block                BLOCKED            either
     RUNNING            fail                 FAILED             yes
     RUNNING            bury                 DEAD               yes
-    RUNNING            requeue_interrupted  QUEUED             yes
+    RUNNING            requeue_interrupted  QUEUED             either
     RUNNING            suspend              QUEUED             no
     RUNNING            pause                PAUSED             either
     RUNNING            quota                PAUSED_QUOTA       no

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -198,29 +199,82 @@ def assert_lives(witness: subprocess.Popen[bytes]) -> None:
     assert witness.stdout.readline() == b"here\n"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives orphans to the tool host")
 @pytest.mark.parametrize("leader", ["exits", "stays"])
-def test_pipe_held_by_an_escaped_descendant_does_not_hold_the_run(
+def test_descendant_that_left_the_session_ends_with_the_tool(
     leader: str, line: Line, pool: ThreadPoolExecutor, witness: subprocess.Popen[bytes]
 ) -> None:
-    """A descendant in a session of its own may keep the pipe: the run returns at the hard end, incomplete."""
+    """What a tool started in a session of its own is killed when the tool has ended, and nobody else is."""
     code = ALIVE + ESCAPE.format(leader="os._exit(0)" if leader == "exits" else "signal.pause()") + SAY + WAIT
     with Stop() as stop:
-        waiting = pool.submit(python, code, line, replace(LIMITS, grace_s=0.1, hard_end_s=0.5), stop)
-        escaped, _ = line.word()
-        try:
-            begun_s = time.monotonic()
-            if leader == "stays":
-                stop.ask("enough")
-            result = waiting.result(timeout=SOON_S)
-            took_s = time.monotonic() - begun_s
-            assert_lives(witness)
-        finally:
-            os.kill(escaped, signal.SIGKILL)
+        waiting = pool.submit(python, code, line, replace(LIMITS, grace_s=0.1, hard_end_s=SOON_S), stop)
+        line.word()
+        if leader == "stays":
+            stop.ask("enough")
+        result = waiting.result(timeout=SOON_S)
+        assert_lives(witness)
     assert result.ending == ("exited" if leader == "exits" else "cancelled")
-    assert took_s < 2.0
+    assert result.stdout_stream.complete
+    line.wait_for_end()
+
+
+# Each generation leaves the session and ends once the next one lives: nobody's parent is alive when it is looked for.
+CHAIN = """
+for generation in range(20):
+    gone, go = os.pipe()
+    if os.fork():
+        os.read(gone, 1)
+        os._exit(0)
+    os.setsid()
+    os.write(go, b'!')
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives orphans to the tool host")
+def test_daemon_of_the_twentieth_generation_ends_with_the_tool(line: Line) -> None:
+    """However often a process leaves its parent and its session, it does not outlive the run of its tool."""
+    assert python(ALIVE + DEAF + CHAIN + WAIT, line, replace(LIMITS, hard_end_s=SOON_S)).ending == "exited"
+    line.wait_for_end()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives orphans to the tool host")
+def test_orphans_of_one_tool_live_while_it_runs(line: Line, tmp_path: Path, pool: ThreadPoolExecutor) -> None:
+    """A process whose parent has ended works on in the session of its tool, whatever other tools end meanwhile."""
+    orphan = "if os.fork() == 0:\n    if os.fork(): os._exit(0)\n    os.setpgid(0, 0)\n"
+    code = ALIVE + orphan + "    " + SAY + "    " + WAIT + "os.wait()\n" + WAIT
+    with Stop() as stop:
+        waiting = pool.submit(python, code, line, LIMITS, stop)
+        orphan_pid, _ = line.word()
+        for _ in range(3):
+            assert run(["/bin/true"], cwd=tmp_path, limits=LIMITS).ending == "exited"
+        os.kill(orphan_pid, 0)
+        stop.ask("enough")
+        assert waiting.result(timeout=SOON_S).ending == "cancelled"
+    line.wait_for_end()
+
+
+HAND_OUT = """
+import socket
+other = socket.socket(socket.AF_UNIX)
+other.connect(sys.argv[1])
+socket.send_fds(other, [b'!'], [1])
+"""
+
+
+def test_pipe_held_by_an_outsider_does_not_hold_the_run(tmp_path: Path) -> None:
+    """A pipe that is never closed, here because its end was given away: the run returns at the hard end, incomplete."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        argv = [sys.executable, "-I", "-S", "-c", "import sys" + HAND_OUT, str(tmp_path / "s")]
+        result = run(argv, cwd=tmp_path, limits=replace(LIMITS, hard_end_s=0.5))
+        with listener.accept()[0] as other:
+            _, held, _, _ = socket.recv_fds(other, 1, 1)
+            os.close(held[0])
+    assert (result.ending, result.exit_code) == ("exited", 0)
+    assert 0.5 <= result.elapsed_s < SOON_S
     assert not result.stdout_stream.complete
     assert not result.stdout_complete
-    line.wait_for_end()
 
 
 def test_stop_asked_after_the_end_changes_nothing(line: Line) -> None:
@@ -232,12 +286,12 @@ def test_stop_asked_after_the_end_changes_nothing(line: Line) -> None:
             assert python(code, line, replace(LIMITS, hard_end_s=0.5), stop).ending == "exited"
         finally:
             crashpoints.observe(None)
-            os.kill(line.word()[0], signal.SIGKILL)
 
 
 def test_flood_from_an_escaped_descendant_does_not_hold_the_run(line: Line) -> None:
     """Not even a descendant that writes without end keeps the run, and what is kept stays bounded."""
-    code = ALIVE + ESCAPE.format(leader="os._exit(0)") + "while True: os.write(1, b'x' * 65536)"
+    escape = ESCAPE.format(leader="os._exit(0)").replace("os.setsid()", "os.setsid(); os.write(1, b'x' * 2000)")
+    code = ALIVE + escape + "while True: os.write(1, b'x' * 65536)"
     result = python(code, line, replace(LIMITS, stdout_bytes=1000, hard_end_s=0.5))
     assert result.ending == "output_limit"
     assert result.stdout == b"x" * 1000

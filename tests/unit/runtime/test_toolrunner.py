@@ -20,7 +20,7 @@ import pytest
 from perenne.errors import InvalidInput
 from perenne.runtime import toolspawner
 from perenne.runtime.stop import Stop
-from perenne.runtime.toolrunner import Limits, ToolResult, run
+from perenne.runtime.toolrunner import Limits, ToolResult, identify, run
 
 LIMITS = Limits(
     wall_s=30,
@@ -197,6 +197,23 @@ def test_what_cannot_be_started_is_a_result(tmp_path: Path) -> None:
         result = run([path], cwd=tmp_path, limits=LIMITS)
         assert (result.ending, result.errno, result.exit_code) == ("preparation_error", cause, None), path
         assert os.strerror(cause) in result.sentence
+
+
+def test_program_that_changed_since_its_probe_is_not_started(tmp_path: Path) -> None:
+    """A program that was rewritten, replaced, or made anew in every byte is refused; the same one is started."""
+    path = program(tmp_path / "tool", "#!/bin/sh\necho probed\n")
+    probed = identify(path)
+    assert run([path], cwd=tmp_path, limits=LIMITS, identity=probed).stdout == b"probed\n"
+    before = os.stat(path)
+    Path(path).write_text("#!/bin/sh\necho forged\n")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    rewritten = run([path], cwd=tmp_path, limits=LIMITS, identity=probed)
+    os.replace(program(tmp_path / "other", "#!/bin/sh\necho forged\n"), path)
+    replaced = run([path], cwd=tmp_path, limits=LIMITS, identity=probed)
+    for result in (rewritten, replaced):
+        assert (result.ending, result.errno, result.stdout) == ("preparation_error", errno.ESTALE, b"")
+        assert "has changed since it was probed" in result.sentence
+    assert identify(tmp_path / "absent") is None
 
 
 def test_arguments_too_long_for_the_system_are_a_result(tmp_path: Path) -> None:

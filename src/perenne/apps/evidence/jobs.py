@@ -18,6 +18,7 @@ from perenne.apps.evidence.requests import MAIL_HEADERS, PICTURE_METADATA, MailI
 
 if TYPE_CHECKING:
     from perenne.apps.evidence.images.exiftool import Availability
+    from perenne.tools import Confined
 
 PUBLICATIONS = ("extraction", "derivative")
 ACTIVE_LIMIT_S = 30.0
@@ -48,6 +49,8 @@ def analyse_picture(context: Context, given: PictureInput) -> None:
     source, stage = _source(given), context.stage
     try:
         reading = exiftool.read(context.workspace, relative_path, source, probed(), stage=stage, stop=context.stop)
+        # The artefact's contract has no place for it, so the job's log keeps how the tool was confined.
+        context.log("tool_ran", tool=f"exiftool@{reading.tool_version}", **_provenance(reading.confined))
         context.publish(partial(_publish, build=partial(artefact.build, reading=reading)))
     except errors.ToolError:
         _available.clear()  # it may be gone, or another version by now: the next attempt asks again
@@ -109,6 +112,10 @@ def missing_exiftool() -> str | None:
     """Why pictures cannot be analysed here and which command helps; None when they can."""
     found = probed()
     return None if found.state == "available" else f"pictures cannot be analysed here: {found.reason}"
+
+
+def _provenance(confined: Confined) -> dict[str, str]:
+    return {"confinement": confined.level, "confined_by": confined.by}
 
 
 def _publish(publication: Publication, build: Callable[..., Derivative]) -> None:

@@ -45,14 +45,14 @@ class Checkpoints:
         try:
             # The long copying first, beside other writers: cutting keeps them out, but leaves little to copy then.
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            return wal_bytes if disk_full else _cut(connection)
+            return wal_bytes if disk_full else cut(connection)
         except apsw.Error:  # a reader is in the way, or the disk: what commits next will say so
             return wal_bytes
         finally:
             self._next_at = time.monotonic() + RETRY_S
 
 
-def _cut(connection: apsw.Connection) -> int:
+def cut(connection: apsw.Connection) -> int:
     """Empty the WAL; how long it is then."""
     connection.set_busy_timeout(WAIT_MS)
     try:

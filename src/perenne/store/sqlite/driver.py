@@ -124,12 +124,18 @@ class SQLiteDriver:
                 connection.set_busy_timeout(0)
         return connection
 
-    def write(self, work: Callable[[Transaction], T], *, recheck: Callable[[Transaction, T], bool] | None = None) -> T:
+    def write(
+        self,
+        work: Callable[[Transaction], T],
+        *,
+        recheck: Callable[[Transaction, T], bool] | None = None,
+        durable: bool = True,
+    ) -> T:
         """As `Driver.write`."""
         if self._writer is None:
             raise NotAllowed("access: this workspace was opened to read; open it with access='write' to change it")
         self._hold.check()
-        return self._writer.write(work, recheck=recheck)
+        return self._writer.write(work, recheck=recheck, durable=durable)
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """As `Driver.read`."""
@@ -142,7 +148,7 @@ class SQLiteDriver:
     def _long_wal(self) -> StoreBusy | None:
         if self._writer is None or self._writer.wal_bytes <= checkpoints.HARD_BYTES:
             return None
-        self.write(lambda tx: None)  # measures it anew, and empties it if nobody is in the way
+        self.write(lambda tx: None, durable=False)  # measures it anew, and empties it if nobody is in the way
         return checkpoints.refusal(self._path, self._writer.wal_bytes)
 
     def close(self) -> None:

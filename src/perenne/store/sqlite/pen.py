@@ -18,9 +18,10 @@ from perenne import sqlite
 from perenne.errors import EngineError, OutcomeUnknown, StoreBusy, StoreFailed
 from perenne.store.driver import Transaction
 from perenne.store.sqlite import holders
-from perenne.store.sqlite.checkpoints import Checkpoints
+from perenne.store.sqlite.checkpoints import Checkpoints, cut
 from perenne.store.sqlite.guard import Hold
 from perenne.store.sqlite.statements import Statements
+from perenne.store.sqlite.syncing import Syncing
 
 Verdicts = TypeVar("Verdicts", bound=Sequence[bool | None])
 
@@ -55,6 +56,7 @@ class Pen:
         self._checkpoints = Checkpoints()
         self.wal_bytes = 0
         self._suspect = False
+        self._unproved = False
         self._disk_full = False
         self._ghost: StoreFailed | None = None
         self._use(connection)
@@ -62,11 +64,13 @@ class Pen:
     def _use(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self.execute = connection.execute
+        self._syncing = Syncing(connection, self.path)
         self.statements = Statements(connection, self._queries)
 
-    def begin(self, deadline: float) -> None:
+    def begin(self, deadline: float, *, durable: bool = True) -> None:
         """Take the write lock; other processes are met by jittered retries until the deadline.
 
+        Args: durable: whether the commit will be synced before it returns.
         Raises: StoreBusy; StoreFailed: also for ever after the files were replaced; DiskLow.
         """
         self.hold.check()
@@ -75,18 +79,30 @@ class Pen:
         if self._suspect:
             self._renew()
         try:
-            self._lock(deadline)
+            self._lock(deadline, durable)
         except BaseException as error:
             self.undo(error)
             if isinstance(error, apsw.Error):
                 raise self.explained(error) from error
             raise
 
-    def _lock(self, deadline: float) -> None:
+    @property
+    def changes(self) -> int:
+        """How many rows this connection has changed so far; what was undone counts too."""
+        return self._connection.total_changes()
+
+    def touch(self) -> None:
+        """Write one page as it is, so that the commit has something to write and to sync."""
+        self.execute(f"pragma user_version = {self._connection.pragma('user_version')}")
+
+    def _lock(self, deadline: float, durable: bool) -> None:
         if self._connection.in_transaction:
             self.undo(None)  # an interrupt came between two lines of ours
+        self._syncing.choose(durable)
         while True:
             try:
+                if self._unproved:
+                    self._begin_log_anew()
                 self.execute("begin immediate")
                 return
             except apsw.BusyError:
@@ -142,21 +158,33 @@ class Pen:
         takes their place: only then what is not there will never be. What is there after all is copied into the
         database, since its own sync failed, and repeating a sync of the same bytes proves nothing.
 
+        Frames of relaxed commits before it may be lost to the failed sync as well, and would break the log for all that
+        come after them: so no transaction begins before everything is copied and the log begins anew.
+
         Raises: apsw.Error, EngineError: it is still not known.
         """
         self._suspect = True
         self._renew()
-        self._lock(time.monotonic() + self._busy_s)
+        self._unproved = False
         try:
+            self._lock(time.monotonic() + self._busy_s, durable=True)
             found = look(self.statements)
-            self.execute(f"pragma user_version = {self._connection.pragma('user_version')}")
+            self.touch()
             self.execute("commit")
         except BaseException as error:
             self.undo(error)
             raise
+        finally:
+            self._unproved = True
         if any(found):
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
+        with contextlib.suppress(apsw.Error):  # who begins next tries again
+            self._begin_log_anew()
         return found
+
+    def _begin_log_anew(self) -> None:
+        cut(self._connection)
+        self._unproved = False
 
     def _renew(self) -> None:
         # The new one is open before the old one is closed: were there none between, the next to open would recover the

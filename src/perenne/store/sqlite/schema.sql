@@ -58,7 +58,7 @@ create table job (
     diagnostic text check (length(cast(diagnostic as blob)) <= 2048),
     updated_at integer not null,
     finished_at integer,
-    revision integer not null default 1,
+    revision integer not null default 1, max_interruptions integer check (max_interruptions between 1 and 100),
     check ((attempt is not null) = (state = 'RUNNING'))
 ) strict;
 
@@ -71,6 +71,10 @@ create index job_ripe on job (queue, kind, version, rank, seq)
     where state in ('QUEUED', 'RETRY_WAIT') and due_at = 0;
 
 create index job_due on job (due_at) where state in ('QUEUED', 'RETRY_WAIT') and due_at > 0;
+
+-- By the beginning of their wait: one that began in a time to come tells that the clock was set back.
+create index job_backoff on job (updated_at)
+    where state in ('QUEUED', 'RETRY_WAIT') and due_at > 0 and number > 0;
 
 create index job_running on job (seq) where state = 'RUNNING';
 

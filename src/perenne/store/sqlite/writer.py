@@ -40,14 +40,19 @@ _OF_A_REQUEST = (
 class _Request:
     """One caller's work, and the lock a caller that must wait sleeps on until it is settled or told to lead."""
 
-    __slots__ = ("answer", "bell", "deadline", "error", "recheck", "settled", "work")
+    __slots__ = ("answer", "bell", "deadline", "durable", "error", "recheck", "settled", "work", "wrote")
 
     def __init__(
-        self, work: Callable[[Transaction], Any], recheck: Callable[[Transaction, Any], bool] | None, deadline: float
+        self,
+        work: Callable[[Transaction], Any],
+        recheck: Callable[[Transaction, Any], bool] | None,
+        durable: bool,
+        deadline: float,
     ) -> None:
-        self.work, self.recheck, self.deadline = work, recheck, deadline
+        self.work, self.recheck, self.durable, self.deadline = work, recheck, durable, deadline
         self.answer: Any = None
         self.error: BaseException | None = None
+        self.wrote = False
         self.settled = False
         self.bell: threading.Lock | None = None
 
@@ -100,9 +105,15 @@ class Writer:
         self._guard = threading.Lock()
         self._led = False
 
-    def write(self, work: Callable[[Transaction], T], *, recheck: Callable[[Transaction, T], bool] | None = None) -> T:
+    def write(
+        self,
+        work: Callable[[Transaction], T],
+        *,
+        recheck: Callable[[Transaction, T], bool] | None = None,
+        durable: bool = True,
+    ) -> T:
         """As `Driver.write`."""
-        request = _Request(work, recheck, time.monotonic() + self._busy_s)
+        request = _Request(work, recheck, durable, time.monotonic() + self._busy_s)
         interrupted = None if self._enter(request) else _sleep(request)
         if not request.settled:
             self._lead(request)
@@ -153,14 +164,22 @@ class Writer:
         del group[1:]
         for request in followers:
             request.answer = request.error = None
+            request.wrote = False
         with self._guard:
             self._waiting.extendleft(reversed(followers))
 
-    def _take(self, group: list[_Request]) -> list[_Request]:
-        """Move the next request that waits into the group; what was moved."""
+    def _must_sync(self) -> bool:
+        """Whether anyone who waits wants a durable answer; asked before the transaction, which cannot change it."""
+        self._pen.hold.check()
+        with self._guard:
+            return any(request.durable for request in self._waiting)
+
+    def _take(self, group: list[_Request], *, durable: bool = True) -> list[_Request]:
+        """Move the next request that waits into the group, unless it asks more than the group gives; what was moved."""
         self._pen.hold.check()  # in a forked child, `_guard` may be held by a thread that is not there
         with self._guard:
-            taken = [self._waiting.popleft()] if self._waiting else []
+            fits = bool(self._waiting) and (durable or not self._waiting[0].durable)
+            taken = [self._waiting.popleft()] if fits else []
         group += taken
         return taken
 
@@ -179,10 +198,13 @@ class Writer:
                 self._waiting[0].ring()
 
     def _commit(self, group: list[_Request], deadline: float) -> None:
-        """One immediate transaction; nobody in the group is answered before it is durable."""
-        self._pen.begin(deadline)
+        """One immediate transaction; nobody in the group is answered before it is on disk as far as they asked."""
+        durable = self._must_sync()
+        self._pen.begin(deadline, durable=durable)
         try:
-            self._fill(group)
+            self._fill(group, durable)
+            if durable and not any(request.wrote for request in group):
+                self._pen.touch()  # who only looked may have seen what was never synced; an empty commit syncs nothing
         except BaseException as error:
             self._pen.undo(error)
             if isinstance(error, apsw.Error):
@@ -194,24 +216,29 @@ class Writer:
             interrupt = self._resolve(group, failed.error)
         group[0].error = group[0].error or interrupt
 
-    def _fill(self, group: list[_Request]) -> None:
+    def _fill(self, group: list[_Request], durable: bool) -> None:
         started = time.monotonic()
         # The leader's own request is always in: its thread may have been put aside for longer than a group may take.
         while not group or (len(group) < GROUP_REQUESTS and time.monotonic() - started < GROUP_S):
-            taken = self._take(group)
+            taken = self._take(group, durable=durable)
             if not taken:
                 return
             if len(group) == 1 and not self._waiting:
                 # Alone: the transaction itself undoes what raises.
-                taken[0].answer = taken[0].work(self._pen.statements)
+                self._do(taken[0])
                 return
             self._run(taken[0])
+
+    def _do(self, request: _Request) -> None:
+        before = self._pen.changes
+        request.answer = request.work(self._pen.statements)
+        request.wrote = self._pen.changes != before
 
     def _run(self, request: _Request) -> None:
         """A request that raises undoes its own statements only; its neighbours stand."""
         self._pen.execute("savepoint request")
         try:
-            request.answer = request.work(self._pen.statements)
+            self._do(request)
         except Exception as error:
             if isinstance(error, apsw.Error) and not isinstance(error, _OF_A_REQUEST):
                 raise

@@ -173,16 +173,19 @@ def lead(tx):
     # What stands behind this one is the next group: our work first, in a savepoint because it is not alone.
     leading.set()
     wait_for(1)
-    threading.Thread(target=store.write, args=(lambda tx: None,)).start()
+    others.append(threading.Thread(target=store.write, args=(lambda tx: None,)))
+    others[-1].start()
     wait_for(2)
 
-leading = threading.Event()
+leading, others = threading.Event(), []
 if how == "in a group":
     threading.Thread(target=store.write, args=(lead,)).start()
     leading.wait(20)
 store.write(work)
 print("written")
 print(len(store.read(lambda tx: tx.all("list_queues"))))
+for other in others:
+    other.join()  # whoever closes the store while it is written to is told so
 store.close()
 """
 

@@ -125,7 +125,7 @@ def test_cutting_waits_for_nobody(
     ledger = Ledger(open_store())
     reader()
     waits: list[float] = []
-    cut = checkpoints._cut
+    cut = checkpoints.cut
 
     def timed(connection: apsw.Connection) -> int:
         started = time.monotonic()
@@ -134,7 +134,7 @@ def test_cutting_waits_for_nobody(
         finally:
             waits.append(time.monotonic() - started)
 
-    monkeypatch.setattr(checkpoints, "_cut", timed)
+    monkeypatch.setattr(checkpoints, "cut", timed)
     monkeypatch.setattr(checkpoints, "HARD_BYTES", 1 << 30)
     for n in range(60):
         ledger.submit(submission(n), now=1, actor="test")
@@ -151,7 +151,7 @@ def test_cutting_is_tried_once_a_second(path: Path, open_store: Open, monkeypatc
         tried.append(None)
         raise apsw.BusyError("a reader")
 
-    monkeypatch.setattr(checkpoints, "_cut", refuse)
+    monkeypatch.setattr(checkpoints, "cut", refuse)
     store = open_store()
     for n in range(20):
         store.write(lambda tx, n=n: tx.run("insert_queue", name=f"q{n}", capacity=1))  # type: ignore[misc]

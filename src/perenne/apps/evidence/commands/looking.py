@@ -95,6 +95,8 @@ def _job(job: Job, names: FileNames) -> dict[str, Any]:
         "reason": job.reason,
         "attempt_count": job.number,
         "attempts_left": job.attempts_left,
+        "failures": job.failures,
+        "interruptions": job.interruptions,
         "cancel_requested": job.cancel_asked,
         "pause_requested": job.pause_asked,
         "diagnostic": job.diagnostic,

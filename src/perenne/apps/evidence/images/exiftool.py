@@ -29,7 +29,7 @@ from perenne.errors import (
     ToolTimedOut,
     Unwound,
 )
-from perenne.tools import Limits, Stop, ToolResult, find, run
+from perenne.tools import Confined, Confinement, Limits, Stop, ToolResult, find, identify, run
 
 MAX_SOURCE_BYTES = 16 * 1024 * 1024
 INPUT_NAME = "input.bin"
@@ -60,13 +60,15 @@ class Availability(msgspec.Struct, frozen=True):
     reason: str
     executable: str = ""
     version: str = ""
+    identity: str | None = None  # of the file that answered; another one is not run in its place
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """The whole answer of one successful run: the tool's version and its standard output."""
+    """The whole answer of one successful run: the tool's version, its standard output, and what confined it."""
 
     tool_version: str
     stdout: bytes
+    confined: Confined = Confined()
 
 
 def argv_of(executable: str) -> tuple[str, ...]:
@@ -84,7 +86,10 @@ def probe(cwd: Path, executable: Path | None = None) -> Availability:
     program = executable if executable is not None else find("exiftool")
     if program is None:
         return _missing("ExifTool is not installed")
-    return availability_of(run((str(program), "-config", "", "-ver"), cwd=cwd, limits=PROBE_LIMITS), str(program))
+    identity = identify(program)
+    argv = (str(program), "-config", "", "-ver")
+    result = run(argv, cwd=cwd, limits=PROBE_LIMITS, confinement=_confinement(program, None), identity=identity)
+    return msgspec.structs.replace(availability_of(result, str(program)), identity=identity)
 
 
 def availability_of(result: ToolResult, executable: str) -> Availability:
@@ -121,9 +126,22 @@ def read(
     _refuse_unavailable(tool)
     content = _original(root, relative_path, source)
     with _private_copy(stage, content):
-        result = run(argv_of(tool.executable), cwd=stage, limits=LIMITS, stop=stop)
+        result = run(
+            argv_of(tool.executable),
+            cwd=stage,
+            limits=LIMITS,
+            stop=stop,
+            confinement=_confinement(Path(tool.executable), stage),
+            identity=tool.identity,
+        )
     _original(root, relative_path, source)
-    return Reading(tool.version, whole_answer(result))
+    return Reading(tool.version, whole_answer(result), result.confinement)
+
+
+def _confinement(program: Path, stage: Path | None) -> Confinement:
+    """Its stage and its own modules, no network, no other program; where that is not offered, what is (EV-9)."""
+    modules = program.resolve().parent / "lib"  # of an ExifTool that is not the system's
+    return Confinement(stage=stage, reads=(modules,) if modules.is_dir() else ())
 
 
 def whole_answer(result: ToolResult) -> bytes:

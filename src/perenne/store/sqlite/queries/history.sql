@@ -50,13 +50,6 @@ limit :limit
 select coalesce(max(seq), 0)
 from history
 
--- name: last_line_at
--- When the newest line was written.
-select at
-from history
-order by seq desc
-limit 1
-
 -- name: insert_listener
 -- Someone who wants a notice of every end from now on.
 -- :name, :now

@@ -1,15 +1,18 @@
 -- name: insert_job
 -- A new job, or no row when its id, its key or its active key is taken. One parameter a column.
 -- :id, :kind, :version, :queue, :state, :reason, :priority, :rank, :now, :due_at, :key, :unique_key, :input,
--- :publications, :requested_at, :on_dependency, :unmet, :max_attempts, :active_limit_ms
+-- :publications, :requested_at, :on_dependency, :unmet, :max_attempts, :active_limit_ms,
+-- :max_interruptions
 insert into job (
     id, kind, version, queue, state, reason, priority, rank, submitted_at, born, due_at, key, unique_key, input,
-    publications, requested_at, on_dependency, unmet, max_attempts, active_limit_ms, updated_at
+    publications, requested_at, on_dependency, unmet, max_attempts, active_limit_ms, updated_at,
+    max_interruptions
 )
 values (
     :id, :kind, :version, :queue, :state, :reason, :priority, :rank, :now,
     (select coalesce(max(seq), 0) + 1 from history), :due_at, :key, :unique_key, :input,
-    :publications, :requested_at, :on_dependency, :unmet, :max_attempts, :active_limit_ms, :now
+    :publications, :requested_at, :on_dependency, :unmet, :max_attempts, :active_limit_ms, :now,
+    :max_interruptions
 )
 on conflict do nothing
 
@@ -20,7 +23,7 @@ select
     seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
     publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
     cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
-    diagnostic, updated_at, finished_at, revision
+    diagnostic, updated_at, finished_at, revision, max_interruptions
 from job
 where id = :id
 
@@ -31,7 +34,7 @@ select
     seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
     publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
     cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
-    diagnostic, updated_at, finished_at, revision
+    diagnostic, updated_at, finished_at, revision, max_interruptions
 from job
 where key = :key
 
@@ -42,7 +45,7 @@ select
     seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
     publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
     cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
-    diagnostic, updated_at, finished_at, revision
+    diagnostic, updated_at, finished_at, revision, max_interruptions
 from job
 where seq = :seq
 
@@ -53,7 +56,7 @@ select
     seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
     publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
     cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
-    diagnostic, updated_at, finished_at, revision
+    diagnostic, updated_at, finished_at, revision, max_interruptions
 from job
 where seq > :after
 and (:state is null or state = :state)
@@ -82,7 +85,7 @@ select
     seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
     publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
     cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
-    diagnostic, updated_at, finished_at, revision
+    diagnostic, updated_at, finished_at, revision, max_interruptions
 from job
 where queue = :queue
 and kind = :kind
@@ -108,7 +111,7 @@ where seq in (
 )
 
 -- name: ripen_after_step
--- Marks jobs as due whose wait for another attempt began in the future: the clock was set back. In bounded steps.
+-- Marks jobs as due whose wait for another attempt began in a time to come: the clock was set back. In bounded steps.
 -- :now, :limit
 update job
 set due_at = 0
@@ -117,8 +120,9 @@ where seq in (
     from job
     where state in ('QUEUED', 'RETRY_WAIT')
     and due_at > 0
-    and state = 'RETRY_WAIT'
+    and number > 0
     and updated_at > :now
+    order by updated_at
     limit :limit
 )
 
@@ -201,13 +205,12 @@ and state <> 'RUNNING'
 and revision = :revision
 
 -- name: note_blocked
--- Says why a blocked job stays blocked; its state does not move.
--- :seq, :reason, :diagnostic, :now
+-- Says why a blocked job stays blocked; its state does not move, and the time of its last move stays.
+-- :seq, :reason, :diagnostic
 update job
 set
     reason = :reason,
     diagnostic = :diagnostic,
-    updated_at = :now,
     revision = revision + 1
 where seq = :seq
 and state = 'BLOCKED'

@@ -25,7 +25,7 @@ from perenne.errors import (
     ToolTimedOut,
     Unwound,
 )
-from perenne.tools import Stop, ToolResult
+from perenne.tools import Confinement, Stop, ToolResult, offer
 
 PICTURE = b"\x89PNG\r\n\x1a\nnot really"
 EXAMPLES = Path(__file__).parents[5] / "examples" / "evidence"
@@ -52,6 +52,12 @@ def passed() -> Iterator[list[str]]:
     crashpoints.observe(names.append)
     yield names
     crashpoints.observe(None)
+
+
+@pytest.fixture
+def unconfined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For stand-ins that start programs or leave the stage."""
+    monkeypatch.setattr(exiftool, "_confinement", lambda *_: Confinement(level="none"))
 
 
 def source_of(content: bytes) -> Source:
@@ -88,6 +94,7 @@ def test_limits_are_those_of_the_profile() -> None:
     assert exiftool.MAX_SOURCE_BYTES == 16 << 20
 
 
+@pytest.mark.usefixtures("unconfined")
 def test_copy_is_private_and_removed(stage: Path, root: Path, tmp_path: Path, passed: list[str]) -> None:
     """During the run the copy stands under its opaque name, 0600; afterwards the stage is empty again."""
     tool = fake(tmp_path, "stat -c '%a %s %n' *; cat input.bin")
@@ -129,6 +136,7 @@ def test_an_original_that_is_not_the_recorded_one_is_never_read(stage: Path, roo
     assert not mark.exists()
 
 
+@pytest.mark.usefixtures("unconfined")
 def test_an_original_that_changes_during_the_run_is_noticed(stage: Path, root: Path, tmp_path: Path) -> None:
     """The original is hashed again after the run, so an answer about other bytes is not kept (L:F-2)."""
     with pytest.raises(RecoveryRequired):
@@ -144,6 +152,7 @@ def test_an_original_over_its_bound_is_refused(stage: Path, root: Path, tmp_path
         exiftool.read(root, "Images/one.png", source_of(large), fake(tmp_path, "echo"), stage=stage)
 
 
+@pytest.mark.usefixtures("unconfined")
 @pytest.mark.parametrize(
     ("script", "error"),
     [
@@ -202,6 +211,7 @@ def test_an_unavailable_tool_is_not_tried(state: exiftool.State, stage: Path, ro
         read(root, Availability(state, "because of a test"), stage)
 
 
+@pytest.mark.usefixtures("unconfined")
 @pytest.mark.parametrize(
     ("script", "state", "word"),
     [
@@ -223,6 +233,26 @@ def test_probe_tells_what_it_found(script: str, state: str, word: str, stage: Pa
     assert word in found.reason
     assert (found.version != "") == (state == "available")
     assert state == "available" or "apt-get install libimage-exiftool-perl" in found.reason
+
+
+@pytest.mark.skipif(offer().level != "stage", reason=f"NOT CHECKED: {offer().why}")
+def test_tool_is_confined_to_its_stage(stage: Path, root: Path, tmp_path: Path) -> None:
+    """A tool turned by a picture reads no original and writes nowhere; the reading says how it was."""
+    closed = f"read line < {root}/Images/one.png && exit 9; echo x > {tmp_path}/trace && exit 9; echo closed"
+    reading = read(root, fake(tmp_path, closed), stage)
+    assert (reading.stdout, reading.confined.level) == (b"closed\n", "stage")
+    assert not (tmp_path / "trace").exists()
+
+
+def test_tool_that_changed_since_its_probe_is_not_run(stage: Path, root: Path, tmp_path: Path) -> None:
+    """A program that was replaced after it told its version is not run in its place."""
+    program = Path(fake(tmp_path, "echo 12.57").executable)
+    probed = exiftool.probe(stage, program)
+    assert probed.state == "available"
+    program.write_text(f"#!/bin/sh\necho 12.57 > {stage}/trace\n")
+    with pytest.raises(ToolFailed, match="has changed since it was probed"):
+        read(root, probed, stage)
+    assert not list(stage.iterdir())
 
 
 def test_probe_of_a_missing_program(stage: Path, tmp_path: Path) -> None:
@@ -253,6 +283,7 @@ def test_probe_that_did_not_answer(ending: str, state: str) -> None:
     assert exiftool.availability_of(result, "/x").state == state
 
 
+@pytest.mark.usefixtures("unconfined")
 def test_probe_gives_the_same_call_safety(stage: Path, tmp_path: Path) -> None:
     """The probe, too, forbids the user's configuration file, which ExifTool would run as Perl."""
     seen = tmp_path / "seen"

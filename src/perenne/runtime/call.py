@@ -1,0 +1,82 @@
+"""Calls a handler and turns whatever it does into an answer: the same in a worker's thread and in a child.
+
+What does not live here: what is looked up before and after (`executor`), and what an answer means (`core.decide`).
+"""
+
+from __future__ import annotations
+
+import traceback
+
+import msgspec
+
+from perenne.core import answers, events, limits
+from perenne.core.kind import Kind
+from perenne.core.lossless import first_loss
+from perenne.errors import Cancelled, ConfinementMissing, InvalidInput, TooLarge, Unwound, WallLimitReached
+from perenne.runtime import lacking
+from perenne.runtime.context import Context, Log
+from perenne.runtime.saying import said
+from perenne.runtime.wishes import Wishes
+
+
+def handler(kind: Kind, context: Context, wishes: Wishes, log: Log) -> events.Answer:
+    """Call the handler, in this thread or process; whatever it does comes back as a value."""
+    answer = _called(kind, context, wishes, log)
+    if wishes.asked("wall"):
+        return over_the_limit(kind)  # E-S2: the limit comes before what the handler answered
+    return answer
+
+
+def _called(kind: Kind, context: Context, wishes: Wishes, log: Log) -> events.Answer:
+    try:
+        context.boundary()
+        value = kind.handler(context, context.publication.input)
+        context.keep_progress()
+        return _answer(kind, value, log)
+    except (Cancelled, Unwound):
+        return events.Stopped(wishes.first or "suspend")
+    except BaseException as error:
+        # A handler may raise anything, and its tool may have been stopped under it; neither ends the worker.
+        if wishes.stop.asked:
+            return events.Stopped(wishes.first or "suspend")
+        if isinstance(error, ConfinementMissing):
+            return lacking.confinement(error)
+        return failure(kind, error, log)
+
+
+def over_the_limit(kind: Kind) -> events.Raised:
+    """The end of an attempt that took longer than its kind allows."""
+    error = WallLimitReached(
+        f"the attempt took longer than {kind.wall_limit_s:g} s, the wall_limit_s of {kind}; "
+        f"give it more, or let the job do less",
+        limit=kind.wall_limit_s,
+    )
+    return events.Raised(said(error), retryable=kind.retries(error), backoff=kind.backoff)
+
+
+def _answer(kind: Kind, value: object, log: Log) -> events.Answer:
+    match value:
+        case answers.Snooze(seconds, reason):
+            return events.Snoozed(seconds, reason)
+        case answers.GiveUp(reason):
+            return events.GaveUp(reason)
+        case answers.Doubt(finding):
+            return events.Doubted(finding)
+    try:
+        encoded = None if value is None else msgspec.json.encode(value)
+        loss = first_loss(msgspec.to_builtins(value), None)
+        if loss is not None:
+            raise ValueError(loss)
+        limits.check_size("result", len(encoded or b""), limits.RESULT_BYTES, "store it and return where it is")
+        return events.Returned(encoded)
+    except (TypeError, ValueError, RecursionError, TooLarge) as error:
+        # Running again would give the same value: one run is enough to know.
+        log.write("error", "result_refused", error=str(error))
+        return events.Raised(f"result: {error}", retryable=False, backoff=kind.backoff)
+
+
+def failure(kind: Kind, error: BaseException, log: Log) -> events.Raised:
+    """The end of an attempt whose handler, or something before it, raised; the traceback goes to the job's log."""
+    log.write("error", "handler_failed", traceback="".join(traceback.format_exception(error)))
+    retryable = isinstance(error, Exception) and not isinstance(error, InvalidInput) and kind.retries(error)
+    return events.Raised(limits.clip(said(error)), retryable=retryable, backoff=kind.backoff)

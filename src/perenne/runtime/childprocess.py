@@ -1,0 +1,178 @@
+"""One child, seen from its worker: how it is started, told, ended and buried.
+
+What lives here: the process. What does not: what it is asked to do (`attendant`), and which child does it (`children`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+
+from perenne.core.kind import Kind
+from perenne.crashpoints import crash_point
+from perenne.errors import ChildFailed
+from perenne.files.workspace import Workspace
+from perenne.runtime import hearing, importable, proxy, toolhost
+from perenne.runtime.child import Greeting
+from perenne.runtime.link import Link
+from perenne.runtime.owner import started
+from perenne.runtime.wishes import Wishes
+
+READY_WITHIN_S = 60.0  # it imports whatever the application imports
+LEAVES_WITHIN_S = 2.0
+DIES_WITHIN_S = 0.2
+_LOST = "the child lost its connection to the worker: its handler closed it, or closed all descriptors"
+_REPORT_BYTES = 64 * 1024
+_SOURCE = str(Path(__file__).parents[2])
+
+
+class Death(msgspec.Struct, frozen=True):
+    """How a child ended: in words, the most memory it held since it was last measured, and its last report."""
+
+    sentence: str
+    peak_bytes: int
+    report: str
+
+
+class ChildProcess:
+    """A process that serves one kind. Started by one thread for good; used by one slot at a time."""
+
+    def __init__(self, kind: Kind, workspace: Workspace) -> None:
+        self.kind, self.serial, self.served = kind, 0, 0
+        self.resident_bytes: int | None = None  # after its first attempt
+        greeting = Greeting(list(sys.path), dict(os.environ), workspace, importable.reference(kind))
+        with contextlib.ExitStack() as lent:
+            near, far = socket.socketpair()
+            lent.enter_context(far)
+            readable, self._wishes = os.pipe()
+            lent.callback(os.close, readable)
+            os.set_blocking(self._wishes, False)
+            self.nudges, self._nudge = os.pipe()
+            os.set_blocking(self.nudges, False)
+            os.set_blocking(self._nudge, False)
+            self._report = tempfile.TemporaryFile()  # noqa: SIM115
+            given = [far.fileno(), readable, self._report.fileno()]
+            self.process = _spawn(given)
+        crash_point("run.child_spawned")
+        self.pid, self.started = self.process.pid, started(self.process.pid) or "unknown"
+        self.death = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else -1
+        self.link = Link(near)
+        self._ready, self._buried = False, False
+        self._telling = threading.Lock()
+        with contextlib.suppress(OSError):  # whoever waits for it to be ready is told
+            self.link.send("serve", pickle.dumps(greeting))
+
+    def await_ready(self) -> None:
+        """Return once its modules are imported.
+
+        Raises: ChildFailed: they are not, or it ended. It is to be ended then.
+        """
+        if self._ready:
+            return
+        if not select.select([self.link], [], [], READY_WITHIN_S)[0]:
+            raise ChildFailed(f"the child of {self.kind} was not ready within {READY_WITHIN_S:g} s")
+        try:
+            word, values = self.link.receive()
+        except (OSError, ValueError):
+            raise ChildFailed(f"the child of {self.kind} ended before it was ready") from None
+        if word != "ready":
+            raise ChildFailed(f"the child of {self.kind} cannot import it: {values[0]}")
+        self._ready = True
+
+    def tell(self, wishes: Wishes) -> None:
+        """Pass on what is asked of its attempt now, and wake the slot that attends to it; any thread may call it."""
+        with self._telling:
+            if self._buried:
+                return
+            for descriptor, word in ((self._wishes, hearing.told(self.serial, wishes)), (self._nudge, b"!")):
+                # A child that stands still and was told ten thousand things hears of the rest at its next verb.
+                with contextlib.suppress(BlockingIOError, BrokenPipeError):
+                    os.write(descriptor, word)
+
+    def signal(self, number: int) -> None:
+        """Signal its group: it is not reaped yet, so the number is its own."""
+        toolhost.signal_group(self.pid, number)
+        crash_point("run.child_signaled")
+
+    def end(self, *, lost: bool = False) -> Death:
+        """Kill its group, wait for the end, and let go of everything.
+
+        Args: lost: its connection is closed; then it may be about to die by itself, and how it does is worth a moment.
+        """
+        if lost:
+            self._wait(DIES_WITHIN_S)
+        alive = not self.is_over()
+        if alive:
+            self.signal(signal.SIGKILL)
+        death = self._bury()
+        return msgspec.structs.replace(death, sentence=_LOST) if lost and alive else death
+
+    def leave(self) -> None:
+        """Let it end by itself, as it does when it is left alone; kill what stays."""
+        self.link.close()
+        self._wait(LEAVES_WITHIN_S)
+        self.end()
+
+    def _wait(self, within_s: float) -> None:
+        """Return when it has ended, or the time is over."""
+        patient_until = time.monotonic() + within_s
+        while not self.is_over() and (left_s := patient_until - time.monotonic()) > 0:
+            if self.death >= 0:
+                select.select([self.death], [], [], left_s)
+            else:
+                time.sleep(0.01)  # reason: this system gives no descriptor to wait on
+
+    def is_over(self) -> bool:
+        """Whether it has ended and is not buried yet."""
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def _bury(self) -> Death:
+        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        self.signal(signal.SIGKILL)  # what it left in its group
+        _, status, used = os.wait4(self.pid, 0)
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        report = os.pread(self._report.fileno(), _REPORT_BYTES, 0).decode("utf-8", "replace")
+        with self._telling:
+            self._buried = True
+            for descriptor in (self._wishes, self.nudges, self._nudge, self.death):
+                if descriptor >= 0:
+                    os.close(descriptor)
+        self.link.close()
+        self._report.close()
+        return Death(_said(self.process.returncode), used.ru_maxrss * 1024, report)
+
+
+def _spawn(given: list[int]) -> subprocess.Popen[bytes]:
+    words = [str(number) for number in (os.getpid(), *given)]
+    path = os.pathsep.join([_SOURCE, *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "perenne.runtime.child", *words],
+        stdin=subprocess.DEVNULL,
+        pass_fds=given,
+        env={**os.environ, "PYTHONPATH": path},
+        start_new_session=True,
+    )
+
+
+def _said(code: int) -> str:
+    if code == proxy.GONE:
+        return _LOST
+    if code >= 0:
+        return f"the child exited with status {code} while its handler ran"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"the child was ended by {name}"

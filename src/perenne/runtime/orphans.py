@@ -1,0 +1,101 @@
+"""Proves that nothing of an attempt in a child runs any more: whatever does is ended, then its lock can be taken.
+
+A lock file names the child, which may have closed its descriptors; the lock itself is kept by every copy that the
+handler forked. What does not live here: the child that is attended to (`attendant`), and what follows (`recovery`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import time
+from pathlib import Path
+
+from perenne.crashpoints import crash_point
+from perenne.files import kernel_locks
+from perenne.files.lock import Lock, holder
+from perenne.runtime import toolhost
+from perenne.runtime.owner import boot_id, started
+
+PATIENCE_S = 5.0  # a killed process is gone in milliseconds, unless its disk or its memory keeps it
+
+_TEXT = re.compile(r"child of worker (?P<owner>\S+), pid (?P<pid>\d+), started (?P<started>\d+), boot (?P<boot>\S+)")
+
+
+def text_of(owner: str, pid: int, started: str) -> str:
+    """What stands in the lock file of an attempt."""
+    return f"child of worker {owner}, pid {pid}, started {started}, boot {boot_id()}\n"
+
+
+def of_owner(folder: Path, owner: str) -> list[Path]:
+    """The lock files of children that this worker started."""
+    return [path for path in sorted(folder.glob("*.lock")) if _named(path)["owner"] == owner]
+
+
+def end(path: Path) -> Lock | None:
+    """End the child that a lock file names and all that keeps its lock; the lock, or None when something would not end.
+
+    The caller has proof that the worker of this child is dead.
+    """
+    _end_named(_named(path))
+    return take(path, protocol="recover")
+
+
+def take(path: Path, *, protocol: str) -> Lock | None:
+    """The lock of an attempt whose child let go of it, once what its handler forked is ended; None when it will not."""
+    patient_until = time.monotonic() + PATIENCE_S
+    while (lock := Lock.take(path)) is None:
+        if time.monotonic() > patient_until:
+            return None
+        for pid in kernel_locks.keepers(path):
+            _kill_keeper(pid, path, protocol)
+        time.sleep(0.002)  # reason: the kernel lets a lock go a moment after a death, and does not tell
+    return lock
+
+
+def remove(lock: Lock, *, protocol: str) -> None:
+    """Let go of the lock of an attempt that is over, and of its file, whose name is never used again."""
+    with lock:
+        lock.path.unlink(missing_ok=True)
+        crash_point(f"{protocol}.child_unlocked")
+
+
+def _named(path: Path) -> dict[str, str]:
+    named = _TEXT.match(holder(path))
+    return named.groupdict() if named else {"owner": "", "pid": "0", "started": "", "boot": ""}
+
+
+def _end_named(named: dict[str, str]) -> None:
+    """Kill the group of the child, unless its number belongs to somebody else by now."""
+    if named["boot"] != boot_id() or not hasattr(os, "pidfd_open"):
+        return
+    pid = int(named["pid"])
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError:
+        return  # it is gone
+    try:
+        if started(pid) == named["started"]:
+            toolhost.signal_group(pid, signal.SIGKILL)
+            crash_point("recover.child_signaled")
+            select.select([descriptor], [], [], PATIENCE_S)
+    finally:
+        os.close(descriptor)
+
+
+def _kill_keeper(pid: int, path: Path, protocol: str) -> None:
+    """A forked copy that left the group: it keeps the lock that only the child was given."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError:
+        return
+    try:
+        if pid in kernel_locks.keepers(path):  # still, now that its number cannot become another's
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            crash_point(f"{protocol}.child_signaled")
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
