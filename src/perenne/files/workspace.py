@@ -84,9 +84,10 @@ class Workspace:
 
     def remove(self) -> None:
         """Take back what the making of a workspace wrote, the manifest first; what cannot be removed stays."""
-        for file in (self.manifest, self.ledger, *(f"{self.ledger}{end}" for end in ("-wal", "-shm"))):
+        ledger = [Path(f"{self.ledger}{end}") for end in ("", "-wal", "-shm")]
+        for file in (self.manifest, *ledger):
             with contextlib.suppress(OSError):
-                os.unlink(file)
+                file.unlink()
         for folder in (*(self.own_folder / name for name in ("owners", "wake", "stage", "logs")), self.own_folder):
             with contextlib.suppress(OSError):
                 os.rmdir(folder)
