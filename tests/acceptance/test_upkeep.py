@@ -106,7 +106,15 @@ def test_an_export_comes_in_whole_or_not_at_all(specimen: Path, case: Path, tmp_
 def test_purging_needs_a_rule(specimen: Path, perenne: Any) -> None:
     """Without an age or a number nothing is removed; with one, finished jobs go and the rest stays."""
     perenne.done("run", "--workspace", specimen)
-    assert run("purge", "--workspace", specimen).returncode == 2
+    for words, said in (
+        ([], "give --older-than-days, --keep, or both"),
+        (["--older-than-days", "-1"], "--older-than-days: -1, the limit is 0 to 11574 days; give a number in it"),
+        (["--older-than-days", "nan"], "--older-than-days: nan, the limit is 0 to 11574 days"),
+        (["--keep", "-1"], "keep: -1, the limit is 0 to 2147483648; give a whole number in it"),
+    ):
+        ended = run("purge", *words, "--workspace", specimen)
+        assert ended.returncode == 2
+        assert said in ended.stderr
     assert len(perenne.jobs(specimen)) == 2
     assert "removed" in done("purge", "--keep", "1", "--workspace", specimen)
 

@@ -10,6 +10,7 @@ from perenne.core import events
 from perenne.core.publication import Published
 from perenne.core.retry import Backoff
 from perenne.core.states import JobState
+from perenne.errors import InvalidInput
 
 S = JobState
 SCOPES = [None, "default"]
@@ -113,6 +114,23 @@ def test_what_is_asked_of_a_running_job_is_seen(room: Any) -> None:
         assert room.ledger.check(token) == asked
         assert room.verbs(token.job_id)[-1] == verb
     assert (room.reader.asked()[token.attempt].cancel, room.reader.asked()[token.attempt].pause) == (True, False)
+
+
+def test_what_stands_already_is_not_asked_again(room: Any) -> None:
+    """A resume of a job that runs and was never paused, and a second cancel or pause, write nothing."""
+    token = room.running()
+    for asked, event in (
+        ((), events.Resume()),
+        ((events.Pause(),), events.Pause()),
+        ((events.Cancel(),), events.Cancel()),
+    ):
+        for first in asked:
+            room.tell(token.job_id, first)
+        before = room.house.tables()
+        assert [job.state for job in room.tell(token.job_id, event)] == [S.RUNNING]
+        assert room.house.tables() == before
+    with pytest.raises(InvalidInput, match="reason"):
+        room.tell(token.job_id, events.Cancel(" "))
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,25 @@ def test_no_listener_hears_what_is_no_end(trial: Trial, make_kind: MakeKind) -> 
     assert told == []
 
 
+def test_a_job_that_fails_at_its_submit_is_told(trial: Trial, make_kind: MakeKind) -> None:
+    """A job whose dependency has ended badly before fails as it is stored: it is told once, alone or of a batch."""
+    told: list[tuple[str, JobState]] = []
+    policy: dict[str, Any] = {"on_dependency": "fail"}
+    with trial.open(kind := make_kind(nothing)) as engine:
+        gone = engine.submit(kind, None).job_id
+        engine.cancel(gone)
+        engine.on_end(lambda job: told.append((job.id, job.state)))
+        alone = engine.submit(kind, None, key="alone", depends_on=[gone], **policy)
+        again = engine.submit(kind, None, key="alone", depends_on=[gone], **policy)
+        first = engine.request(kind, None, depends_on=[gone], **policy)
+        second = engine.request(kind, None, depends_on=[first.id], **policy)
+        third = engine.request(kind, None, depends_on=[first.id])
+        engine.submit_many([second, first, third])
+    assert (alone.state, again.reused) == (S.FAILED, True)
+    assert told[0] == (alone.job_id, S.FAILED)
+    assert sorted(told[1:]) == sorted([(first.id, S.FAILED), (second.id, S.FAILED)])
+
+
 def test_those_that_end_with_another_are_told_too(trial: Trial, make_kind: MakeKind) -> None:
     """Jobs that fail because a dependency ended badly are ends of their own, after the one that caused them."""
     told: list[str] = []

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from perenne.core import limits
 from perenne.core.job import Submission
-from perenne.core.states import JobState
+from perenne.core.states import FINAL, JobState
 from perenne.errors import InvalidInput
 
 Isolation = Literal["thread", "process"]
@@ -20,6 +20,8 @@ Confinement = Literal["none", "offline", "stage"]  # of outside programs; each g
 # Below it no interpreter starts; above it no machine has so much.
 MEMORY_LIMIT_BYTES = range(128 << 20, 1 << 48)
 SLOTS_MOST = 1024
+KEEP_MOST = 1 << 31
+AGE_MOST_S = 1e9
 ROWS_MOST = (1 << 63) - 1
 VERSION_MOST = 1_000_000_000
 RESOLVED = (JobState.COMPLETED, JobState.QUEUED, JobState.FAILED)
@@ -57,10 +59,10 @@ def _whole(low: int, high: int) -> Wanted:
     return Wanted(lambda value: type(value) is int and low <= value <= high, words)
 
 
-def _seconds(low: float = 0.0) -> Wanted:
+def _seconds(low: float = 0.0, high: float = limits.WAIT_MOST_S) -> Wanted:
     """A number that compares with both bounds, as NaN does not."""
-    words = f", the limit is {low:g} to {limits.WAIT_MOST_S:.0f} seconds; give a number in it"
-    return Wanted(lambda value: _is_number(value) and low <= value <= limits.WAIT_MOST_S, words)
+    words = f", the limit is {low:g} to {high:.0f} seconds; give a number in it"
+    return Wanted(lambda value: _is_number(value) and low <= value <= high, words)
 
 
 def _is_number(value: object) -> bool:
@@ -150,6 +152,11 @@ _WANTED: dict[str, Wanted] = {
     "to": Wanted(lambda value: value in RESOLVED, f"; give one of {', '.join(RESOLVED)}"),
     "slots": _whole(1, SLOTS_MOST),
     "stay": _FLAG,
+    # a rule of retention
+    "older_than_s": _or_none(_seconds(0.0, AGE_MOST_S), _LEFT_OUT),
+    "keep": _or_none(_whole(0, KEEP_MOST), _LEFT_OUT),
+    "states": _some(lambda one: one in tuple(FINAL), f"some states of finished jobs: {', '.join(sorted(FINAL))}"),
+    "history": Wanted(lambda value: value in ("pruned", "kept"), "; give pruned or kept"),
     # a workspace
     "root": Wanted(_is_place, "; give the path of a folder"),
     "app": _like("kinds", "queues", words="the App whose workspace it is"),

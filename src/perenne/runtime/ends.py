@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
 
-from perenne.core.job import Job
+from perenne.core.job import Job, Receipt
+from perenne.core.states import JobState
+from perenne.errors import EngineError
 from perenne.runtime.saying import said
 
 Listener = Callable[[Job], None]
@@ -66,3 +68,14 @@ class Ends:
                 except Exception as error:
                     # A listener's fault is its own; the end stands and the others hear of it.
                     self.report(f"listener of the end of job {job.id} failed: {said(error)}")
+
+    def tell_failed(self, receipts: Iterable[Receipt], read: Callable[[str], Job]) -> None:
+        """Tell of the new jobs that failed as they were stored; stored they are, whether or not they can be read."""
+        for receipt in receipts:
+            if receipt.state is JobState.FAILED and not receipt.reused:
+                try:
+                    job = read(receipt.job_id)
+                except EngineError as error:
+                    self.report(f"no listener heard of the end of job {receipt.job_id}: {said(error)}")
+                else:
+                    self.tell([job])

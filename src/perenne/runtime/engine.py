@@ -95,6 +95,15 @@ class Engine:
         return receipts
 
     def _store(self, batch: Sequence[Submission]) -> list[Receipt]:
+        """As `_submit`; a job that fails as it is stored, since a dependency ended badly, is told like any other."""
+        if len(batch) == 1 and not batch[0].dependencies:
+            return self._submit(batch)
+        with self._ends.ending():
+            receipts = self._submit(batch)
+            self._ends.tell_failed(receipts, self._reader.job)
+        return receipts
+
+    def _submit(self, batch: Sequence[Submission]) -> list[Receipt]:
         now = self._clock.now()
         if len(batch) == 1:
             return [self._ledger.submit(batch[0], now=now, actor=self._actor)]
@@ -231,18 +240,8 @@ class Engine:
         executor = Executor.of(self.workspace, self.app, self._ledger, self._clock, owner.id, slots)
         parts = (self.workspace, self.app, self._ledger, self._reader, self._owners, self._ends, self._clock)
         recovery = Recovery(*parts, f"worker:{owner.id}")
-        self._worker = Worker(
-            executor,
-            recovery,
-            self._reader,
-            owner,
-            self._ends,
-            self._luck,
-            self._log,
-            self._ring,
-            slots=slots,
-            near=self,
-        )
+        rest = (executor, recovery, self._reader, owner, self._ends, self._luck, self._log, self._ring)
+        self._worker = Worker(*rest, slots=slots, near=self)
         return self._worker
 
     def work(self, *, slots: int = 1, stay: bool = False) -> Report:

@@ -268,20 +268,12 @@ def _tell(tx: Transaction, job_id: str, event: events.Event, now: int, actor: st
         event = msgspec.structs.replace(event, unmet=job.unmet)
     decided = decide(job, event, now)
     if isinstance(decided, Ask):
-        return [_ask(tx, job, type(event).__name__.lower(), decided, now, actor)]
+        return [writes.ask(tx, job, type(event).__name__.lower(), decided, actor=actor, now=now)]
     moved, *freed = moves.move(tx, job, decided, actor=actor, now=now)
     if decided.verb == "requeue":
         dependants.wait_again(tx, moved, actor=actor, now=now)
     moved = dependants.block_again(tx, moved, actor=actor, now=now)
     return dependants.settle_blocked(tx, moved, actor=actor, now=now) + freed
-
-
-def _ask(tx: Transaction, job: Job, verb: str, ask: Ask, now: int, actor: str) -> Job:
-    values = {"cancel_asked": ask.cancel, "pause_asked": ask.pause, "now": now}
-    touched = tx.run("ask_job", seq=job.seq, attempt=job.attempt, **values)
-    assert touched == 1, "the row changed inside our own transaction"
-    writes.log(tx, job, f"ask_{verb}", job.state, ask.reason, actor=actor, now=now)
-    return writes.read(tx, job.seq)
 
 
 def _control(tx: Transaction, verb: Verb, queue: str | None, now: int, actor: str) -> None:

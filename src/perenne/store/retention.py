@@ -6,13 +6,13 @@ steps (`runtime.pruner`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Literal
 
 import msgspec
 
+from perenne.core import takes
 from perenne.core.states import FINAL, JobState
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput
@@ -20,8 +20,6 @@ from perenne.store.driver import Driver, Transaction
 
 STEP_JOBS = 256
 STEP_ROWS = 4096  # some 50 ms on a slow disk; one job may have more, and is then a step of its own
-MOST_JOBS = 1 << 31
-MOST_AGE_S = 1e9
 _LAST = (1 << 63) - 1
 
 Place = tuple[int, int]  # when a job ended, and its place of submission
@@ -58,24 +56,16 @@ def check(rule: Rule, step: int = STEP_JOBS) -> None:
 
     Raises: InvalidInput: names field, value and limit.
     """
+    takes.check(**msgspec.structs.asdict(rule))
     if rule.older_than_s is None and rule.keep is None:
-        raise _refused("older_than_s", None, "give an age, a number of jobs to keep, or both")
-    age_s = rule.older_than_s
-    if age_s is not None and not (math.isfinite(age_s) and 0 <= age_s <= MOST_AGE_S):
-        raise _refused("older_than_s", age_s, f"the limit is 0 to {MOST_AGE_S:g} seconds; give a number in it")
-    if rule.keep is not None and not 0 <= rule.keep <= MOST_JOBS:
-        raise _refused("keep", rule.keep, f"the limit is 0 to {MOST_JOBS}; give a number in it")
-    unfit = [str(state) for state in rule.states if state not in FINAL]
-    if unfit or not rule.states:
-        raise _refused("states", unfit, f"only finished jobs can go; give some of {', '.join(sorted(FINAL))}")
-    if rule.history not in ("pruned", "kept"):
-        raise _refused("history", rule.history, "give pruned or kept")
+        raise InvalidInput(
+            "older_than_s: neither it nor keep is given; give an age in seconds, a number of jobs to keep, or both",
+            field="older_than_s",
+        )
+    if not rule.states:
+        raise takes.refusal("states", rule.states)
     if not 1 <= step <= STEP_ROWS:
-        raise _refused("step", step, f"the limit is 1 to {STEP_ROWS}; give a number in it")
-
-
-def _refused(field: str, value: object, sentence: str) -> InvalidInput:
-    return InvalidInput(f"{field}: {value!r}; {sentence}", field=field, value=value)
+        raise InvalidInput(f"step: {step}, the limit is 1 to {STEP_ROWS}; give a number in it", field="step")
 
 
 class Retention:

@@ -6,7 +6,7 @@ What does not live here: which change it is (`core.decide`), and what follows fo
 from __future__ import annotations
 
 from perenne.core import events
-from perenne.core.decide import Change, decide
+from perenne.core.decide import Ask, Change, decide
 from perenne.core.job import Job, Outcome, Token
 from perenne.core.states import FINAL, JobState
 from perenne.errors import StaleToken
@@ -138,6 +138,17 @@ def record(tx: Transaction, job: Job, change: Change, actor: str, now: int) -> N
     if change.to in FINAL:
         tx.run("leave_place", name=job.queue)
         tx.run("insert_notices", job=job.seq, job_id=job.id, revision=job.revision + 1, state=change.to, now=now)
+
+
+def ask(tx: Transaction, job: Job, verb: str, wish: Ask, *, actor: str, now: int) -> Job:
+    """Note what is asked of the running attempt; nothing is written when that stands there already."""
+    if (wish.cancel, wish.pause) == (job.cancel_asked, job.pause_asked):
+        return job
+    asked = {"cancel_asked": wish.cancel, "pause_asked": wish.pause, "now": now}
+    touched = tx.run("ask_job", seq=job.seq, attempt=job.attempt, **asked)
+    assert touched == 1, "the row changed inside our own transaction"
+    log(tx, job, f"ask_{verb}", job.state, wish.reason, actor=actor, now=now)
+    return read(tx, job.seq)
 
 
 def note(tx: Transaction, job: Job, reason: str, diagnostic: str | None) -> None:

@@ -150,9 +150,11 @@ class Model:
         if refusals:
             raise Refused(*refusals)
         if job.state == "RUNNING":
+            stood = job.cancel_asked, job.pause_asked
             job.cancel_asked = job.cancel_asked or word == "cancel"
             job.pause_asked = word == "pause" or (word == "cancel" and job.pause_asked)
-            self.move(job, f"ask_{word}", "RUNNING")
+            if (job.cancel_asked, job.pause_asked) != stood:
+                self.move(job, f"ask_{word}", "RUNNING")
             return _answered([job])
         stood = getattr(self, f"_{word}")(job, now)
         if job.state in WAITING:

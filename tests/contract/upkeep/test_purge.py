@@ -103,6 +103,9 @@ def test_only_the_states_it_names(place: Any) -> None:
         (Rule(older_than_s=-1.0), "older_than_s"),
         (Rule(older_than_s=float("nan")), "older_than_s"),
         (Rule(older_than_s=float("inf")), "older_than_s"),
+        (Rule(older_than_s="1 day"), "older_than_s"),  # type: ignore[arg-type]
+        (Rule(keep=1.5), "keep"),  # type: ignore[arg-type]
+        (Rule(keep=0, states=None), "states"),  # type: ignore[arg-type]
         (Rule(keep=-1), "keep"),
         (Rule(keep=1 << 40), "keep"),
         (Rule(keep=0, states=()), "states"),

@@ -15,6 +15,8 @@ from perenne.surfaces.cli import groups
 if TYPE_CHECKING:
     from perenne import Engine, Job
 
+AGE_MOST_DAYS = 11_574  # a milliard seconds
+
 _FILE = click.Path(path_type=Path)
 _MARKS = {"ok": "ok  ", "warn": "look", "bad": "BAD "}
 
@@ -169,10 +171,26 @@ def purge(
     except ValueError as error:
         known = ", ".join(JobState)
         raise errors.InvalidInput(f"state: {error}; known are {known}", field="state") from None
-    age_s = None if older_than_days is None else older_than_days * 86_400
-    rule = upkeep.Rule(older_than_s=age_s, keep=keep, history="kept" if keep_history else "pruned", **chosen)
+    if older_than_days is None and keep is None:
+        raise errors.InvalidInput("purge: no bound is given; give --older-than-days, --keep, or both", field="keep")
+    rule = upkeep.Rule(
+        older_than_s=_age_s(older_than_days), keep=keep, history="kept" if keep_history else "pruned", **chosen
+    )
     removed = upkeep.purge(root, rule)
     click.echo(f"removed {views.count(removed.jobs, 'job')}, {views.count(removed.history, 'line')} of history")
+
+
+def _age_s(days: float | None) -> float | None:
+    """The age in seconds, or the error that speaks of days, as the command does."""
+    from perenne import errors
+
+    if days is not None and not 0 <= days <= AGE_MOST_DAYS:
+        raise errors.InvalidInput(
+            f"--older-than-days: {days:g}, the limit is 0 to {AGE_MOST_DAYS} days; give a number in it",
+            field="older_than_days",
+            value=days,
+        )
+    return None if days is None else days * 86_400
 
 
 @click.command()
