@@ -14,7 +14,6 @@ import platform
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -60,29 +59,36 @@ def look(name: str, seed: int, most: int | None, parts: int) -> Tally:
 
 def _tally(found: dict[str, Any]) -> Tally:
     kills, faults, answers = (Counter(found[key]) for key in ("killed", "faults", "answers"))
-    return Tally(found["calls"], kills, faults, answers, found["not_met"], found["wrong"])
+    return Tally(found["calls"], found["cases"], kills, faults, answers, found["not_met"], found["wrong"])
 
 
 def record(names: list[str], seed: int, most: int | None, parts: int) -> dict[str, Any]:
-    """The figures of these operations."""
-    began, found = time.monotonic(), {}
+    """The figures of these operations, by name."""
+    found = {}
     for name in names:
-        found[name] = look(name, seed, most, parts)
-        print(name, json.dumps(found[name].figures()), file=sys.stderr, flush=True)
-    tallies = list(found.values())
+        found[name] = look(name, seed, most, parts).figures()
+        print(name, json.dumps(found[name]), file=sys.stderr, flush=True)
+    return found
+
+
+def summed(found: dict[str, Any], seed: int, most: int | None) -> dict[str, Any]:
+    """All figures, with their sums."""
+    tallies = [_tally(figures) for figures in found.values()]
     return {
         "what": "each file and SQL call of each operation: a kill before it and after it, one fault at it",
         "seed": seed,
+        "most_of_each_operation": most,
         "python": platform.python_version(),
         "sqlite": apsw.sqlite_lib_version(),
         "calls": sum(tally.calls for tally in tallies),
+        "cases": sum(tally.cases for tally in tallies),
+        "asked": sum(tally.kills.total() + tally.faults.total() for tally in tallies),
         "killed": sum(tally.kills.total() for tally in tallies),
         "faults": dict(sum((tally.faults for tally in tallies), Counter())),
         "answers": dict(sum((tally.answers for tally in tallies), Counter())),
         "not_met": sum(tally.not_met for tally in tallies),
         "wrong": sum(len(tally.wrong) for tally in tallies),
-        "seconds": round(time.monotonic() - began),
-        "operations": {name: tally.figures() for name, tally in found.items()},
+        "operations": found,
     }
 
 
@@ -110,7 +116,10 @@ def main() -> int:
         name, seed, most, part, parts = given.share
         print(json.dumps(share(name, int(seed), int(most) or None, int(part), int(parts)).figures()))
         return 0
-    figures = record(given.operation or list(OPERATIONS), given.seed, given.most, os.cpu_count() or 1)
+    found = record(given.operation or list(OPERATIONS), given.seed, given.most, os.cpu_count() or 1)
+    if given.operation and given.out.exists():
+        found = json.loads(given.out.read_text())["operations"] | found  # the others as they were recorded
+    figures = summed(found, given.seed, given.most)
     given.out.parent.mkdir(parents=True, exist_ok=True)
     given.out.write_text(json.dumps(figures, indent=2) + "\n")
     print(json.dumps({key: value for key, value in figures.items() if key != "operations"}))

@@ -34,6 +34,7 @@ class Tally:
     """What came of the cases of one operation; `wrong` holds a sentence and a command for each broken promise."""
 
     calls: int = 0
+    cases: int = 0  # that all of its calls would make; a bounded tour visits fewer
     kills: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     answers: Counter[str] = field(default_factory=Counter)
@@ -43,6 +44,7 @@ class Tally:
     def figures(self) -> dict[str, Any]:
         return {
             "calls": self.calls,
+            "cases": self.cases,
             "killed": dict(sorted(self.kills.items())),
             "faults": dict(sorted(self.faults.items())),
             "answers": dict(sorted(self.answers.items())),
@@ -71,10 +73,10 @@ def tour(
     prepared = operation.make(folder / "prepared")
     calls = cases.calls_of(operation, prepared, folder / "recorded")
     chosen = cases_of(calls, luck)
+    tally = Tally(calls=len(calls), cases=len(chosen))
     if most is not None:
         chosen = luck.sample(chosen, min(most, len(chosen)))
     gc.freeze()  # what stands here is copied by no child that only looks at it
-    tally = Tally(calls=len(calls))
     for case in chosen[part[0] :: part[1]]:
         _note(tally, case, lambda case=case: cases.ask(operation, prepared, folder / "case", *case), operation.name)
         shutil.rmtree(folder / "case", ignore_errors=True)
@@ -107,7 +109,7 @@ def together(tallies: Iterator[Tally] | list[Tally]) -> Tally:
     """The sum of some shares of one tour."""
     total = Tally()
     for tally in tallies:
-        total.calls = tally.calls
+        total.calls, total.cases = tally.calls, tally.cases
         total.kills += tally.kills
         total.faults += tally.faults
         total.answers += tally.answers
