@@ -11,17 +11,19 @@ import sys
 import tempfile
 from pathlib import Path
 
+import children
 import machine
 import peers
 import scale
 import start
 import submit
 import takeover
+import tools
 import wake
 import work
 from figures import keep, show
 
-BENCHMARKS = {one.__name__: one.measure for one in (submit, work, wake, takeover, scale, start, peers)}
+BENCHMARKS = {one.__name__: one.measure for one in (submit, work, wake, takeover, tools, scale, start, peers, children)}
 ROUNDS, QUICK_ROUNDS = 5, 2
 PLACE = Path(__file__).parents[1] / "build"
 

@@ -36,6 +36,8 @@ class App:
 
     Args: queues: bound of each queue, in unfinished jobs. runtime: where its workspaces keep the engine's files.
     one_worker: a second worker process of the same workspace is refused.
+    migrations: SQL that makes the app's own tables in the ledger's database, one text a step, or a folder of files
+    `0001_what.sql`; names begin with the app's own. Steps are never changed, only added.
     commands: `module:name` of the click group it adds to the command line; loaded only when used.
     """
 
@@ -45,6 +47,7 @@ class App:
     runtime: str = ".perenne"
     one_worker: bool = False
     commands: str | None = None
+    migrations: Sequence[str] | Path = ()
 
     def __post_init__(self) -> None:
         limits.check_text("app", self.name, limits.NAME_BYTES)
@@ -58,8 +61,10 @@ class App:
         for queue, capacity in self.queues.items():
             limits.check_text("queue", queue, limits.NAME_BYTES)
             limits.check_capacity(capacity)
-        kinds, self.kinds = self.kinds, ()
-        for kind in kinds:
+        if isinstance(self.migrations, str):
+            raise InvalidInput(f"app {self.name}: migrations is one text; give a list with one text a step, or a Path")
+        given, self.kinds = self.kinds, ()
+        for kind in given:
             self._add(kind)
 
     @overload

@@ -85,6 +85,10 @@ POINTS: tuple[str, ...] = (
     "export.staged",
     "export.renamed",
     "export.folder_synced",
+    "snapshot.leftover_removed",  # the stage file of a writer that was killed
+    "snapshot.staged",
+    "snapshot.renamed",
+    "snapshot.folder_synced",
     "import.folder_made",
     "import.leftover_removed",  # a stage file, or a copy that no row names
     "import.staged",
@@ -97,6 +101,8 @@ POINTS: tuple[str, ...] = (
     "purge.written",
     "purge.committed",
     "purge.log_removed",  # the log of a job that is gone
+    "purge.lock_removed",  # of a worker that left and is dead
+    "purge.owners_forgotten",
     "copy.created",  # an empty file, to become a copy of a ledger
     "copy.filled",
     "backup.staged",

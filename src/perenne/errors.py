@@ -2,7 +2,7 @@
 
     EngineError
     ├── UsageError    the caller     UnknownKind · InvalidInput · TooLarge · JobNotFound · NotAllowed ·
-    │                                DependencyCycle · DuplicateJob
+    │                                DependencyCycle · DuplicateJob · StatementRefused · TransactionTooLong
     ├── StaleError    nobody: drop   StaleToken · ReportConflict · LeaseLost · AlreadyFinished
     ├── RefusedError  try later      QueueFull · NoCapacity · BudgetSpent · WorkspacePaused ·
     │                                WorkerAlreadyRuns · DiskLow
@@ -75,6 +75,14 @@ class DependencyCycle(UsageError):
 
 class DuplicateJob(UsageError):
     """The key already belongs to a job with other content."""
+
+
+class StatementRefused(UsageError):
+    """The database refuses this statement of an application."""
+
+
+class TransactionTooLong(UsageError):
+    """The transaction took longer than it may, and was undone."""
 
 
 class StaleError(EngineError):

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from perenne.core.job import Receipt
 from perenne.core.kind import Kind
+from perenne.errors import NotAllowed
 
 
 class Open(Protocol):
@@ -27,6 +28,7 @@ class Open(Protocol):
 # Innermost last. A thread or coroutine that was started elsewhere has none of its own.
 _OPEN: ContextVar[tuple[Open, ...]] = ContextVar("perenne_open", default=())
 _openers: list[Callable[[Any], Open]] = []
+_forbidden: list[str] = []
 
 
 def enter(engine: Open) -> None:
@@ -59,11 +61,18 @@ def register(opener: Callable[[Any], Open]) -> None:
     _openers[:] = [opener]
 
 
+def forbid(why: str) -> None:
+    """From now on no engine is near in this process; whoever looks for one is told why."""
+    _forbidden[:] = [why]
+
+
 def find(app: Any, kind: Kind) -> Open:
     """The innermost open engine of this app, else the engine of the app's own workspace.
 
-    Raises: whatever the registered opener raises.
+    Raises: NotAllowed: this process shall have none; and whatever the registered opener raises.
     """
+    if _forbidden:
+        raise NotAllowed(f"task {kind}: {_forbidden[0]}")
     for engine in reversed(_OPEN.get()):
         if engine.app is app or any(known is kind for known in engine.app.kinds):
             return engine

@@ -12,6 +12,7 @@ from perenne.errors import InvalidInput
 from perenne.runtime.confine import Confined, Confinement, Offer, offer
 from perenne.runtime.stop import Stop
 from perenne.runtime.toolrunner import ENVIRONMENT, Ending, Limits, Stream, ToolResult, identify, run
+from perenne.runtime.toolsession import Session, session
 
 __all__ = [
     "Confined",
@@ -19,6 +20,7 @@ __all__ = [
     "Ending",
     "Limits",
     "Offer",
+    "Session",
     "Stop",
     "Stream",
     "ToolResult",
@@ -26,6 +28,7 @@ __all__ = [
     "identify",
     "offer",
     "run",
+    "session",
 ]
 
 

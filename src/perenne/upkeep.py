@@ -1,4 +1,4 @@
-"""What an operator does with a whole workspace: look, copy, move, clean, migrate. The door of the operator's commands.
+"""What an operator does with a whole workspace: find its app, look, copy, move, clean, migrate. The operator's door.
 
 Parts are plugged together here as in `wiring`, which opens a workspace for its work; no rule and no row lives here.
 """
@@ -11,9 +11,10 @@ from pathlib import Path
 
 from perenne import crashpoints
 from perenne.app import App
+from perenne.errors import EngineError
 from perenne.files import workspace as folder
 from perenne.files.workspace import Workspace
-from perenne.runtime import actor, clock, transfer
+from perenne.runtime import actor, clock, registry, transfer
 from perenne.runtime import backup as copying
 from perenne.runtime import doctor as looking
 from perenne.runtime.findings import Finding
@@ -25,7 +26,20 @@ from perenne.store.retention import Removed, Retention, Rule
 
 Progress = Callable[[int, int], object]
 
-__all__ = ["Rule", "backup", "doctor", "export", "import_", "migrate", "plan", "purge", "restore"]
+__all__ = [
+    "Rule",
+    "app_of",
+    "backup",
+    "doctor",
+    "export",
+    "find_app",
+    "import_",
+    "migrate",
+    "plan",
+    "purge",
+    "restore",
+    "stand_in",
+]
 
 
 def doctor(root: Path, app: App | None, *, deep: bool = False) -> list[Finding]:
@@ -102,6 +116,32 @@ def purge(root: Path, rule: Rule, *, progress: Callable[[Removed], object] | Non
         return Pruner(found, Retention(driver), clock.SYSTEM, actor.person()).purge(rule, progress=progress)
     finally:
         driver.close()
+
+
+def stand_in(root: Path) -> App:
+    """The application of a workspace as far as the manifest tells: enough to look and to steer, without its code.
+
+    Raises: StoreMissing, StoreForeign, InvalidInput.
+    """
+    found = folder.read(root)
+    return App(found.app, runtime=found.runtime)
+
+
+def app_of(root: Path) -> App | None:
+    """The installed application of a workspace; None when the folder does not tell, or it is not installed here."""
+    try:
+        name = folder.read(root).app
+    except EngineError:
+        return None
+    return registry.installed(name)
+
+
+def find_app(reference: str, place: Path | None = None) -> App:
+    """The application that is meant: an installed name, or `module:name` importable from `place`, else from here.
+
+    Raises: InvalidInput: with file and line when the module does not import.
+    """
+    return registry.find(reference, place or Path.cwd())
 
 
 def _armed(root: Path) -> Workspace:

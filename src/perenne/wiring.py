@@ -16,8 +16,12 @@ from perenne.errors import InvalidInput, NotAllowed, StoreForeign
 from perenne.files import workspace as folder
 from perenne.files.workspace import Workspace
 from perenne.filesystem import refuse_unsafe
-from perenne.runtime import clock, luck, owner
+from perenne.runtime import clock, luck, owner, retention_rule
 from perenne.runtime.engine import Engine
+from perenne.runtime.snapshot_keeper import Keeper, Watched
+from perenne.store import apptables, migrate
+from perenne.store.apptables import AppTables
+from perenne.store.driver import Driver
 from perenne.store.ledger import Ledger
 
 Access = Literal["read", "write", "work"]
@@ -40,12 +44,13 @@ def create(root: Path | str, app: App, *, name: str, id: str | None = None, spec
     limits.check_text("name", name, limits.NAME_BYTES)
     if id is not None:
         identity.check_uuid("id", id)
+    tables = _tables(app)
     folder.refuse_existing(root)
     refuse_unsafe(root)
     made = Workspace(root, id or str(uuid.uuid4()), name, app.name, specimen, app.runtime)
     made.make_folders()
     now = clock.SYSTEM.now()
-    driver.create(made.ledger, workspace=made.id, now=now)
+    driver.create(made.ledger, workspace=made.id, now=now, tables=tables)
     try:
         opened = driver.SQLiteDriver(made.ledger, workspace=made.id)
         try:
@@ -80,6 +85,8 @@ def open(root: Path | str, app: App, *, access: Access = "write", clock: clock.C
         )
     if access != "read":
         crashpoints.arm(os.environ, specimen=found.specimen)
+    if access == "work":
+        retention_rule.of(found)  # a rule that cannot be carried out is refused before anything is opened
     holding = owner.take(found, alone=app.one_worker) if access == "work" else None
     try:
         driver = SQLiteDriver(
@@ -88,12 +95,24 @@ def open(root: Path | str, app: App, *, access: Access = "write", clock: clock.C
             mode="read" if access == "read" else "write",
             may_migrate=access == "work",
             allowed=found.allow_filesystems,
+            tables=_tables(app),
         )
     except BaseException:
         if holding is not None:
             holding.release()
         raise
-    return Engine(found, app, driver, clock, luck.SYSTEM, holding)
+    shown: Driver = driver if access == "read" else Watched(driver, Keeper(found, driver, clock))
+    return Engine(found, app, shown, clock, luck.SYSTEM, holding)
+
+
+def _tables(app: App) -> AppTables | None:
+    """The app's own tables; None when it brings none.
+
+    Raises: InvalidInput: its name is one that no table of an app can begin with.
+    """
+    given = app.migrations
+    steps = tuple(migrate.steps(given)) if isinstance(given, Path) else tuple(given)
+    return AppTables(apptables.prefix_of(app.name), steps) if steps else None
 
 
 def open_own(app: App) -> Engine:

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -119,6 +120,19 @@ def specimen(templates: Path, tmp_path: Path) -> Path:
 def case(templates: Path, tmp_path: Path) -> Path:
     """An investigation with the six mails of the samples, nothing enqueued."""
     return Path(shutil.copytree(templates / "case", tmp_path / "case"))
+
+
+@pytest.fixture
+def shown() -> Callable[[Path, str], None]:
+    """Waits until the snapshot of a live worker says something; then it writes no more until there is a change."""
+
+    def wait(root: Path, text: str) -> None:
+        deadline = time.monotonic() + LIMIT_S
+        while text not in (root / "perenne-snapshot.json").read_text():
+            assert time.monotonic() < deadline, f"the snapshot never said {text}"
+            time.sleep(0.02)  # reason: whoever writes a snapshot rings no bell
+
+    return wait
 
 
 # In a process of its own: one that has a store open refuses to open its files a second time.

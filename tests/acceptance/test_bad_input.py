@@ -219,12 +219,13 @@ def test_a_wrong_catalogue_is_refused(
     assert f"{catalogue} {word}" in said
 
 
-def test_a_second_worker_is_refused_and_the_first_is_named(perenne: Any, case: Path, refused: Any) -> None:
+def test_a_second_worker_is_refused_and_the_first_is_named(perenne: Any, case: Path, refused: Any, shown: Any) -> None:
     """While a worker lives a second one is refused with the first one's process id."""
     worker = perenne.start("run", "--stay", "--workspace", case)
     perenne.done("enqueue", "--workspace", case)
     lines = [worker.stdout.readline() for _ in range(7)]
     assert lines[-1].startswith("[6/6] COMPLETED"), lines
+    shown(case, '"COMPLETED":6')
     said = refused(case, lambda: perenne("run", "--workspace", case), REFUSED)
     assert f"pid {worker.pid}," in said
     assert "worker.lock is held by" in said

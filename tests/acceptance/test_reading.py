@@ -37,12 +37,13 @@ def test_nobody_works(leaves_no_trace: Callable[..., str], specimen: Path) -> No
     assert "specimen.eml" in leaves_no_trace(specimen)
 
 
-def test_a_worker_lives(leaves_no_trace: Callable[..., str], perenne: Any, case: Path) -> None:
+def test_a_worker_lives(leaves_no_trace: Callable[..., str], perenne: Any, case: Path, shown: Any) -> None:
     """The jobs are shown while a worker waits for more; the worker does not notice."""
     worker = perenne.start("run", "--stay", "--workspace", case)
     perenne.done("enqueue", "--workspace", case)
     lines = [worker.stdout.readline() for _ in range(7)]
     assert lines[-1].startswith("[6/6] COMPLETED"), lines
+    shown(case, '"COMPLETED":6')
     assert leaves_no_trace(case).count("COMPLETED") >= 6
     assert worker.poll() is None
 

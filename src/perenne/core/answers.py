@@ -5,6 +5,9 @@ Each is checked where the handler makes it, so that the end of an attempt can al
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 
 from perenne.core import limits
@@ -43,3 +46,10 @@ class Doubt(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         limits.check_word("Doubt.finding", self.finding)
+
+
+class Completion(msgspec.Struct, frozen=True):
+    """The result, and what is written in the same transaction; made by `Context.complete`, to be returned."""
+
+    result: Any = None
+    also: Callable[[Any], object] | None = None

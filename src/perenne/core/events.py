@@ -6,6 +6,9 @@ the recovery of a dead owner's attempt `Interrupted`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 
 from perenne.core.publication import Published
@@ -80,6 +83,12 @@ class Returned(Answer, frozen=True):
     """The handler returned; `result` is JSON, or None."""
 
     result: bytes | None = None
+
+
+class ReturnedAlso(Returned, frozen=True, kw_only=True):
+    """The handler returned, and `also` shall be called in the transaction that completes the job."""
+
+    also: Callable[[Any], object]
 
 
 class Raised(Answer, frozen=True):

@@ -10,6 +10,7 @@ DIAGNOSTIC_BYTES = 2048
 KEY_BYTES = 512
 NAME_BYTES = 200
 DEPENDENCIES = 10_000
+BLOCK_S = 0.05  # how long a transaction that runs an application's code may keep every other writer waiting
 QUEUE_CAPACITY = 128
 QUEUE_CAPACITY_MOST = 1_000_000_000
 ATTEMPTS = range(1, 101)

@@ -9,7 +9,8 @@ import contextlib
 import json
 import os
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from perenne.errors import InvalidInput, StoreExists, StoreForeign, StoreMissing
@@ -25,6 +26,7 @@ class Workspace:
 
     Args: id: UUID, also in the ledger. app: whose jobs these are. specimen: made for trials, crash points may be armed.
     runtime: where the engine keeps its own files, below the root. allow_filesystems: unsafe ones that are accepted.
+    retention: the table of that name as it stands in the manifest, unchecked; None: there is none.
     """
 
     root: Path
@@ -34,6 +36,7 @@ class Workspace:
     specimen: bool = False
     runtime: str = ".perenne"
     allow_filesystems: tuple[str, ...] = ()
+    retention: Mapping[str, object] | None = field(default=None, hash=False)
 
     @property
     def manifest(self) -> Path:
@@ -52,11 +55,19 @@ class Workspace:
         return self.own_folder / "worker.lock"
 
     @property
+    def snapshot_lock(self) -> Path:
+        return self.own_folder / "snapshot.lock"
+
+    @property
     def owners_folder(self) -> Path:
         return self.own_folder / "owners"
 
     def lock_of(self, owner_id: str) -> Path:
         return self.owners_folder / f"{owner_id}.lock"
+
+    @property
+    def retention_lock(self) -> Path:
+        return self.own_folder / "retention.lock"
 
     @property
     def children_folder(self) -> Path:
@@ -130,6 +141,8 @@ def read(root: Path) -> Workspace:
 
 def _parsed(root: Path, values: dict[str, object]) -> Workspace:
     known = {"id": str, "name": str, "app": str, "specimen": bool, "runtime": str, "allow_filesystems": list}
+    known["retention"] = dict  # what is in it is for who carries it out to say
+    known["settings"] = dict  # what is in it is for `perenne.config` to say
     for key, value in values.items():
         if key not in known:
             raise ValueError(f"{key}: unknown; known are {', '.join(known)}")
@@ -139,7 +152,9 @@ def _parsed(root: Path, values: dict[str, object]) -> Workspace:
     if Path(runtime).is_absolute() or ".." in Path(runtime).parts:
         raise ValueError(f"runtime: {runtime!r} leaves the workspace")
     allowed = values.get("allow_filesystems", [])
+    retention = values.get("retention")
     assert isinstance(allowed, list)
+    assert retention is None or isinstance(retention, dict)
     return Workspace(
         root=root,
         id=str(values["id"]),
@@ -148,6 +163,7 @@ def _parsed(root: Path, values: dict[str, object]) -> Workspace:
         specimen=bool(values.get("specimen", False)),
         runtime=runtime,
         allow_filesystems=tuple(map(str, allowed)),
+        retention=retention,
     )
 
 

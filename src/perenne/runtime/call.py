@@ -6,6 +6,8 @@ What does not live here: what is looked up before and after (`executor`), and wh
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -32,7 +34,7 @@ def _called(kind: Kind, context: Context, wishes: Wishes, log: Log) -> events.An
         context.boundary()
         value = kind.handler(context, context.publication.input)
         context.keep_progress()
-        return _answer(kind, value, log)
+        return _answer(kind, _completed(context, value), log)
     except (Cancelled, Unwound):
         return events.Stopped(wishes.first or "suspend")
     except BaseException as error:
@@ -42,6 +44,15 @@ def _called(kind: Kind, context: Context, wishes: Wishes, log: Log) -> events.An
         if isinstance(error, ConfinementMissing):
             return lacking.confinement(error)
         return failure(kind, error, log)
+
+
+def _completed(context: Context, value: object) -> object:
+    """What the handler answered. One that called `complete` and lost its answer would lose what belongs to it."""
+    if context.completion is None or value is context.completion:
+        return value
+    if value is None:
+        return context.completion
+    raise InvalidInput("complete: the handler called it and returned something else; return what complete gives")
 
 
 def over_the_limit(kind: Kind) -> events.Raised:
@@ -62,6 +73,8 @@ def _answer(kind: Kind, value: object, log: Log) -> events.Answer:
             return events.GaveUp(reason)
         case answers.Doubt(finding):
             return events.Doubted(finding)
+        case answers.Completion(result, also):
+            return _with(kind, _answer(kind, result, log), also, log)
     try:
         encoded = None if value is None else msgspec.json.encode(value)
         loss = first_loss(msgspec.to_builtins(value), None)
@@ -73,6 +86,16 @@ def _answer(kind: Kind, value: object, log: Log) -> events.Answer:
         # Running again would give the same value: one run is enough to know.
         log.write("error", "result_refused", error=str(error))
         return events.Raised(f"result: {error}", retryable=False, backoff=kind.backoff)
+
+
+def _with(kind: Kind, answer: events.Answer, also: Callable[[Any], object] | None, log: Log) -> events.Answer:
+    if also is None or not isinstance(answer, events.Returned):
+        return answer
+    if kind.lookup is not None:
+        # After a crash such a job is completed because it is published, and `also` would never be called.
+        sentence = f"complete: {kind} has a final publication; write in it what belongs to the result, not in `also`"
+        return failure(kind, InvalidInput(sentence, field="also"), log)
+    return events.ReturnedAlso(answer.result, also=also)
 
 
 def failure(kind: Kind, error: BaseException, log: Log) -> events.Raised:

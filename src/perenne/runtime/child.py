@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from perenne import nearest
 from perenne.core import events
 from perenne.core.kind import Kind
 from perenne.errors import Unwound
@@ -61,6 +62,7 @@ class Child:
     def __init__(self, link: Link, hearing: Hearing, greeting: Greeting) -> None:
         self._link, self._hearing, self._workspace = link, hearing, greeting.workspace
         self._kind: Kind = importable.resolve(greeting.reference)
+        nearest.forbid("a handler in a child has no engine; answer with what shall follow, or run in a thread")
         self._process = os.getpid()
 
     def serve(self) -> None:

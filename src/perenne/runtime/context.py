@@ -6,11 +6,12 @@ Every verb here is safe to call from the handler's own thread only.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from perenne.core import limits
+from perenne.core.answers import Completion
 from perenne.core.job import Job, Token
 from perenne.core.publication import Publication
 from perenne.crashpoints import crash_point
@@ -40,6 +41,12 @@ class Right(Protocol):
     def progress(self, token: Token, done: int, total: int | None, message: str | None, *, now: int) -> None: ...
 
 
+class Tables(Protocol):
+    """The app's own tables, inside the transaction that completes the job."""
+
+    def execute(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = (), /) -> list[tuple[Any, ...]]: ...
+
+
 class Context:
     """One attempt, as its handler sees it."""
 
@@ -61,6 +68,7 @@ class Context:
         self.publication = publication
         self.deadline = deadline
         self.published = False
+        self.completion: Completion | None = None
         self._token, self._wishes, self._ledger, self._clock, self._log = token, wishes, ledger, clock, log
         self._workspace, self._stage = workspace, None  # type: Workspace, Path | None
         self._done, self._total = 0, None  # type: int, int | None
@@ -155,6 +163,19 @@ class Context:
         answer = write(self.publication)
         self.published = True
         return answer
+
+    def complete(self, result: object = None, *, also: Callable[[Tables], object] | None = None) -> Completion:
+        """The answer that completes the job with this result: `return context.complete(…)`.
+
+        Args: also: is called with the app's own tables in the transaction that completes the job, for 50 ms at most;
+        it does nothing else than `tables.execute`. When it raises, nothing of it stands and the attempt has failed.
+        Raises: InvalidInput: it was called before in this attempt.
+        Guarantees: what `also` wrote is there exactly when the job was completed, and once; after a kill, too.
+        """
+        if self.completion is not None:
+            raise InvalidInput("complete: it was called before; call it once, and return what it gives", field="also")
+        self.completion = Completion(result, also)
+        return self.completion
 
     def log(self, message: str, *, level: str = "info", **fields: Any) -> None:
         """One line in the job's log, at most 1 MiB an attempt."""

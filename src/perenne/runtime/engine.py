@@ -16,16 +16,21 @@ from perenne.core.job import Attempt, HistoryLine, Job, Queue, Receipt, Submissi
 from perenne.core.kind import Kind
 from perenne.core.states import JobState
 from perenne.crashpoints import crash_point
-from perenne.errors import InvalidInput, NotAllowed, QueueFull
+from perenne.errors import InvalidInput, NotAllowed
 from perenne.files.workspace import Workspace
 from perenne.runtime import actor, request, wake
 from perenne.runtime.clock import Clock
+from perenne.runtime.completion import Completion
 from perenne.runtime.ends import Ends
 from perenne.runtime.executor import Executor
 from perenne.runtime.joblog import JobLog
 from perenne.runtime.luck import Luck
 from perenne.runtime.owner import Holding
+from perenne.runtime.patience import patiently
 from perenne.runtime.recovery import Recovery
+from perenne.runtime.tidier import Tidier
+from perenne.runtime.transaction import Transaction
+from perenne.runtime.view import View
 from perenne.runtime.worker import Report, Worker
 from perenne.store.driver import Driver
 from perenne.store.ledger import Ledger
@@ -43,7 +48,7 @@ class Engine:
         self.workspace, self.app = workspace, app
         self._driver, self._clock, self._luck, self._holding = driver, clock, luck, holding
         self._ledger, self._reader = Ledger(driver), Reader(driver)
-        self._notices, self._owners = Notices(driver), Owners(driver)
+        self._notices, self._owners, self.view = Notices(driver), Owners(driver), View(workspace, driver)
         self._log = JobLog(workspace, "engine", 0, clock)
         self._ends = Ends(self._note)
         self._bells = wake.Bells(workspace.wake_folder)
@@ -81,15 +86,18 @@ class Engine:
         takes.check(batch=batch)
         return self._enter(batch, patience_s)
 
+    def transaction(self) -> Transaction:
+        """For a `with`: jobs submitted in it (also by tasks), and the app's own statements, stand together or never.
+
+        Raises: InvalidInput: the app's name is one that its tables cannot begin with.
+        """
+        told = (self._ring, self._ends, self._reader.job)
+        return Transaction(self.app, self.request, self._driver, self._clock, self._actor, *told)
+
     def _enter(self, batch: Sequence[Submission], patience_s: float) -> list[Receipt]:
         if patience_s != 0.0:
             takes.check(patience_s=patience_s)
-        try:
-            receipts = self._store(batch)
-        except QueueFull:
-            if patience_s <= 0:
-                raise
-            receipts = self._store_when_there_is_room(batch, patience_s)
+        receipts = patiently(lambda: self._store(batch), patience_s, self.workspace.wake_folder, self._clock)
         self._ring()
         crash_point("submit.woken")
         return receipts
@@ -108,19 +116,6 @@ class Engine:
         if len(batch) == 1:
             return [self._ledger.submit(batch[0], now=now, actor=self._actor)]
         return self._ledger.submit_many(batch, now=now, actor=self._actor)
-
-    def _store_when_there_is_room(self, batch: Sequence[Submission], patience_s: float) -> list[Receipt]:
-        """Whoever ends a job rings; so we look again then, and for the last time when the time is over."""
-        deadline = self._clock.monotonic() + patience_s
-        with wake.Bell(self.workspace.wake_folder) as bell:
-            while True:
-                left_s = deadline - self._clock.monotonic()
-                try:
-                    return self._store(batch)
-                except QueueFull:
-                    if left_s <= 0:
-                        raise
-                bell.wait(left_s)
 
     def cancel(self, job_id: str, reason: str = "cancel_requested") -> Job:
         """Cancel a waiting job at once; ask a running one to end at its next boundary and stop its tool.
@@ -240,8 +235,11 @@ class Engine:
         executor = Executor.of(self.workspace, self.app, self._ledger, self._clock, owner.id, slots)
         parts = (self.workspace, self.app, self._ledger, self._reader, self._owners, self._ends, self._clock)
         recovery = Recovery(*parts, f"worker:{owner.id}")
-        rest = (executor, recovery, self._reader, owner, self._ends, self._luck, self._log, self._ring)
-        self._worker = Worker(*rest, slots=slots, near=self)
+        perform = Completion(executor, self._driver, self._ends, self._luck, f"worker:{owner.id}").perform
+        told = (self._ends, self._luck, self._log, self._ring)
+        tidier = Tidier(self.workspace, self._driver, self._clock, f"worker:{owner.id}", self._log)
+        rest = (executor, recovery, self._reader, owner, *told)
+        self._worker = Worker(*rest, slots=slots, near=self, perform=perform, tidier=tidier)
         return self._worker
 
     def work(self, *, slots: int = 1, stay: bool = False) -> Report:

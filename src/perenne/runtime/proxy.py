@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
 from perenne import errors
+from perenne.core.answers import Completion
 from perenne.core.job import Token
 from perenne.errors import EngineError, NotAllowed, StaleToken, StoreFailed
 from perenne.runtime import joblog
-from perenne.runtime.context import Context
+from perenne.runtime.context import Context, Tables
 from perenne.runtime.link import Link
 
 GONE = 71  # exit code of a child that was left alone
@@ -113,6 +115,15 @@ class ChildContext(Context):
     def __init__(self, caller: Caller, **parts: Any) -> None:
         super().__init__(ledger=RemoteLedger(caller), log=RemoteLog(caller), **parts)
         self._caller = caller
+
+    def complete(self, result: object = None, *, also: Callable[[Tables], object] | None = None) -> Completion:
+        """As in a thread, but that a child has no ledger in which `also` could write.
+
+        Raises: NotAllowed: `also` is given.
+        """
+        if also is not None:
+            raise NotAllowed("complete: `also` writes into the ledger, and a child has none; run this kind in a thread")
+        return super().complete(result)
 
     @property
     def stage(self) -> Path:

@@ -19,6 +19,7 @@ from pathlib import Path
 from perenne.core.events import Ended
 from perenne.files import atomic
 from perenne.runtime.clock import Clock
+from perenne.runtime.toolsession import close_sessions
 from perenne.runtime.wake import drain
 from perenne.runtime.wishes import Wishes
 from perenne.store.ledger import Claim
@@ -132,6 +133,12 @@ class Slots:
         return True
 
     def _work(self) -> None:
+        try:
+            self._perform_all()
+        finally:
+            close_sessions()
+
+    def _perform_all(self) -> None:
         while (running := self._todo.get()) is not None:
             try:
                 running.started_at = self._clock.monotonic()

@@ -41,10 +41,10 @@ _DEVICES = (b"/dev/null", b"/dev/zero", b"/dev/full", b"/dev/random", b"/dev/ura
 class Spare:
     """A child that is ready to become a tool, seen from the host."""
 
-    def __init__(self) -> None:
-        """Fork it. Raises: OSError: no process or descriptor is left."""
+    def __init__(self, *, files: bool = True) -> None:
+        """Fork it; `files`: fit to be confined to a stage. Raises: OSError: no process or descriptor is left."""
         # Made on this side, where memory need not be copied first.
-        ruleset = _system_only() if landlock_version() else None
+        ruleset = _system_only() if files and landlock_version() else None
         near, far = socket.socketpair()
         host = os.getpid()
         try:

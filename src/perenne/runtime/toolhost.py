@@ -19,7 +19,9 @@ from typing import NoReturn
 
 from perenne.runtime import processbound, toolbirth, toolorder, toolstray
 from perenne.runtime.toolbirth import Spare
-from perenne.runtime.toolorder import ENDED, FAILED, SPAWNED, tell
+from perenne.runtime.toolorder import ENDED, FAILED, SPAWNED, Cage, tell
+
+QUIET_MS = 5  # between two runs that follow each other at once, a fork ahead of time would only be in the way
 
 
 class WorkerGone(Exception):
@@ -48,7 +50,8 @@ def reap(pid: int) -> int | None:
 class Run:
     """One tool: the channel of whoever waits for it (None: nobody any more)."""
 
-    def __init__(self, channel: socket.socket) -> None:
+    def __init__(self, channel: socket.socket, *, counted: bool) -> None:
+        self.counted = counted  # whether its processes have a bound of their own
         self.channel: socket.socket | None = channel
 
 
@@ -68,7 +71,7 @@ class Host:
         toolbirth.prepare()
         gc.freeze()  # what stands now is not written to by a collection in a child
         self.spare: Spare | None = None
-        self.make_spare()
+        self.patience_ms: int | None = QUIET_MS
 
     def listen(self, descriptor: int, action: Callable[[], None]) -> None:
         self.actions[descriptor] = action
@@ -83,9 +86,13 @@ class Host:
         """Work until the worker is gone, then end every tool that still lives and all that it started."""
         try:
             while True:
-                for descriptor, _ in self.poll.poll():
+                happened = self.poll.poll(self.patience_ms)
+                for descriptor, _ in happened:
                     if descriptor in self.actions:  # an action before it may have closed it
                         self.actions[descriptor]()
+                self.patience_ms = QUIET_MS if happened and self.spare is None else None
+                if not happened:
+                    self.make_spare()
         finally:
             for pid in self.runs:
                 signal_group(pid, signal.SIGKILL)
@@ -96,7 +103,7 @@ class Host:
         raise WorkerGone
 
     def make_spare(self) -> None:
-        """Fork the child that will be the next tool, while nobody waits for it."""
+        """Fork the child that will be the next tool, while nobody waits; if that fails now, the next run tries."""
         with contextlib.suppress(OSError):
             self.spare = Spare()
 
@@ -109,29 +116,28 @@ class Host:
             self.start(socket.socket(fileno=descriptors.pop(0)), descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
-        if self.spare is None:
-            self.make_spare()
 
     def start(self, channel: socket.socket, streams: list[int]) -> None:
         """Give the order of one run to the spare child and tell its worker."""
         try:
             order = toolorder.receive(channel)
-            pid = self.hand_over(toolorder.LENGTH.pack(len(order)) + order, [channel.fileno(), *streams])
+            message, cage = toolorder.LENGTH.pack(len(order)) + order, toolorder.unpacked(order).cage
+            pid = self.hand_over(message, cage, [channel.fileno(), *streams])
         except OSError as fault:
             tell(channel, FAILED, fault.errno or errno.EIO)
             channel.close()
             return
         channel.setblocking(False)
-        run = self.runs[pid] = Run(channel)
+        run = self.runs[pid] = Run(channel, counted=cage.children > 0)
         self.listen(channel.fileno(), lambda: self.obey(pid, run, channel))
         tell(channel, SPAWNED, pid)
 
-    def hand_over(self, message: bytes, descriptors: list[int]) -> int:
+    def hand_over(self, message: bytes, cage: Cage, descriptors: list[int]) -> int:
         """Give the order to the spare child, or to a new one where that has died; the number of its process."""
-        spare, self.spare = self.spare or Spare(), None
+        spare, self.spare = self.spare or Spare(files=cage.level == "stage"), None
         try:
             spare.give(message, descriptors)
-        except OSError:
+        except OSError:  # it was killed while it waited
             spare = Spare()
             spare.give(message, descriptors)
         return spare.pid
@@ -158,7 +164,8 @@ class Host:
             if status is None:
                 continue
             del self.runs[pid]
-            self.bounds.add(pid)
+            if run.counted:
+                self.bounds.add(pid)
             if run.channel is not None:
                 tell(run.channel, ENDED, status)
                 self.close(run.channel)

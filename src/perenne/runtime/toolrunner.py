@@ -55,14 +55,14 @@ def run(
     Guarantees: returns within wall_s + grace_s + hard_end_s, even if a descendant that left the session holds a pipe.
         When this process dies, the program and its group die. No reaped process is ever signalled.
     """
-    words = _checked_words(argv)
-    folder = _checked_folder(cwd)
+    words = checked_words(argv)
+    folder = checked_folder(cwd)
     began_s = time.monotonic()
     confined = confine.in_force(confinement)
     result = partial(ToolResult, tool=argv[0], limits=limits, confinement=confined)
     if stop is not None and stop.asked is not None:
         return result(ending="cancelled", elapsed_s=0.0, reason=stop.asked)
-    if obstacle := _obstacle(argv[0]):
+    if obstacle := obstacle_to(argv[0]):
         missing = obstacle in (errno.ENOENT, errno.ENOTDIR)
         return result(ending="not_found" if missing else "preparation_error", elapsed_s=0.0, errno=obstacle)
     try:
@@ -101,7 +101,8 @@ def identify(program: str | Path) -> str | None:
         return None
 
 
-def _checked_words(argv: Sequence[str]) -> list[bytes]:
+def checked_words(argv: Sequence[str]) -> list[bytes]:
+    """The arguments as the system takes them. Raises: InvalidInput."""
     if isinstance(argv, str) or not argv or not all(isinstance(word, str) for word in argv):
         raise InvalidInput(f"argv is {argv!r}; give the program and its arguments as strings", field="argv", value=argv)
     if not argv[0].startswith("/"):
@@ -127,13 +128,14 @@ def _checked_word(number: int, word: str) -> bytes:
     return encoded
 
 
-def _checked_folder(cwd: Path) -> bytes:
+def checked_folder(cwd: Path) -> bytes:
+    """The working folder as the system takes it. Raises: InvalidInput."""
     if not cwd.is_absolute() or not cwd.is_dir():
         raise InvalidInput(f"cwd is {str(cwd)!r}; give the absolute path of a folder", field="cwd", value=str(cwd))
     return os.fsencode(cwd)
 
 
-def _obstacle(program: str) -> int:
+def obstacle_to(program: str) -> int:
     """The errno that speaks against starting the program; 0 when nothing does."""
     try:
         mode = os.stat(program).st_mode

@@ -63,13 +63,17 @@ class Tool:
         whole, self._received = self._received[:whole_bytes], self._received[whole_bytes:]
         return toolorder.NOTE.iter_unpack(whole)
 
+    def close(self) -> None:
+        """Let the tool go: its host kills what still runs of it."""
+        self._held.close()
+
     def __enter__(self) -> Tool:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._held.close()
+        self.close()
 
 
 class HostProcess:

@@ -87,7 +87,8 @@ class ToolResult:
     """How a run ended. A missing program, a deadline or a request to stop is a result, never an exception.
 
     `exit_code` or `signal` say how the program itself ended, where that is known; `errno` says why it could not be
-    started or watched; `reason` is the one given with the request to stop.
+    started or watched; `reason` is the one given with the request to stop. A request of a session that was answered is
+    `exited` with neither code nor signal, for the program lives on.
     """
 
     tool: str
@@ -98,6 +99,7 @@ class ToolResult:
     signal: int | None = None
     errno: int | None = None
     reason: str | None = None
+    request: int | None = None  # of a session: which one since its program was started, from 1
     confinement: Confined = LIMITS_ONLY  # what was in force
     stdout_stream: Stream = Stream()
     stderr_stream: Stream = Stream()
@@ -141,6 +143,8 @@ class ToolResult:
     def _what_happened(self) -> str:
         after = f"after {self.elapsed_s:.2f} s"
         match self.ending:
+            case "exited" if self.request is not None and self.exit_code is None:
+                return f"answered request {self.request} {after}"
             case "exited":
                 return f"ended well {after}"
             case "nonzero":

@@ -53,6 +53,14 @@ class Intake:
     def overflows(self) -> bool:
         return self._observed_bytes > self._limit_bytes
 
+    def ends_with(self, end: bytes) -> bool:
+        return self._kept.endswith(end)
+
+    def answer(self, end: bytes) -> Stream:
+        """What was read up to the end that was agreed on, and without it."""
+        whole = bytes(self._kept[: len(self._kept) - len(end)])
+        return Stream(whole, len(whole), True)
+
     def stream(self) -> Stream:
         return Stream(bytes(self._kept), self._observed_bytes, self.at_end and not self.overflows)
 

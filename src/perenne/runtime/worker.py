@@ -6,29 +6,31 @@ does (`executor`), the threads (`slots`), what a dead owner left (`recovery`), h
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from perenne import nearest
 from perenne.core import events
 from perenne.core.job import Job
-from perenne.core.kind import Kind
-from perenne.crashpoints import crash_point
-from perenne.errors import AlreadyFinished, DiskLow, EngineError, NotAllowed, StaleToken, StoreBusy
-from perenne.runtime import lacking
+from perenne.errors import EngineError, StaleToken
+from perenne.runtime.completion import Recorded
 from perenne.runtime.drain import GRACE_S, Drain, die, signals
 from perenne.runtime.ends import Ends
 from perenne.runtime.executor import Executor
+from perenne.runtime.found import Found
 from perenne.runtime.joblog import JobLog
 from perenne.runtime.luck import Luck
 from perenne.runtime.recovery import Recovery
-from perenne.runtime.saying import said
 from perenne.runtime.slots import Running, Slots
+from perenne.runtime.standstill import PASSING, Standstill
 from perenne.runtime.teller import Teller
+from perenne.runtime.tidier import Tidier
+from perenne.runtime.turns import Taken, Turns
 from perenne.runtime.wake import Bell
 from perenne.runtime.watch import Watch
 from perenne.runtime.wishes import Wishes
-from perenne.store.ledger import Claim, Ending, Lane
+from perenne.store.ledger import Claim
 from perenne.store.owners import Owner
 from perenne.store.reader import Reader
 
@@ -61,22 +63,22 @@ class Worker:
         *,
         slots: int,
         near: nearest.Open,
+        perform: Callable[[Claim, Wishes], events.Ended],
+        tidier: Tidier,
     ) -> None:
-        """Args: near: where a handler's tasks go when they are enqueued."""
+        """Args: near: where a handler's tasks go when they are enqueued. perform: runs an attempt."""
         self._executor, self._recovery, self._reader, self._owner = executor, recovery, reader, owner
-        self._ledger, self._clock, self._ends, self._luck, self._log = executor.ledger, executor.clock, ends, luck, log
-        self._lanes = [Lane(kind.name, kind.version) for kind in executor.app.kinds]
-        self._ring, self._actor, self._near = ring, f"worker:{owner.id}", near
+        self._ledger, self._clock, self._ends, self._log = executor.ledger, executor.clock, ends, log
+        self._ring, self._actor, self._near, self._tidier = ring, f"worker:{owner.id}", near, tidier
         self._bell: Bell | None = None
-        self._slots = Slots(executor.perform, slots, self._clock)
+        self._slots = Slots(perform, slots, self._clock)
         self._drain = Drain(self._clock)
         executor.watchdog.drain = self.stop
-        self._unrecorded: list[Running] = []
         self._watches: dict[str, Watch] = {}
         self._fault: BaseException | None = None
-        self._waits_for: str | None = None
-        self._unsaid: str | None = None
-        self._no_room = False
+        self._turns = Turns(executor, owner.id, ends, luck)
+        self._standstill = Standstill(log)
+        self._found = Found(executor.app, executor.ledger, reader, executor.clock, log, self._actor)
         self._due_at: int | None = None
         self.report = Report()
         self.failed = False
@@ -89,16 +91,23 @@ class Worker:
         self.failed = True  # until it is known that nothing was left behind
         self._bell = Bell(self._executor.workspace.wake_folder)
         with self._bell, signals(self.stop, self._bell.fileno()), nearest.within(self._near):
-            self._recovery.owners.join(self._owner, now=self._clock.now())
+            if not self._join():
+                self.failed, self.report.drained = False, True
+                return self.report
             self._ring()  # the others shall watch over us from now on
             self._teller = Teller(self._ends)
             try:
+<<<<<<< HEAD
                 self._executor.begin(stay=stay)
                 self._slots.start()
                 self._meet_others()
                 self._recovery.sweep()
                 self._release_found()
                 self._loop(stay)
+=======
+                with self._tidier:
+                    self._loop(stay)
+>>>>>>> main
             except BaseException as fault:
                 self._fault = fault
                 self._drain.press(self._wishes())
@@ -111,9 +120,22 @@ class Worker:
                     watch.close()
         if self._fault is not None:
             raise self._fault
-        self._recovery.owners.leave(self._owner.id, now=self._clock.now())
+        with contextlib.suppress(*PASSING):  # then whoever finds its lock free says it
+            self._recovery.owners.leave(self._owner.id, now=self._clock.now())
         self.failed = False
         return self.report
+
+    def _join(self) -> bool:
+        """Enter this worker, however long the store makes it wait; false when it was told to end meanwhile."""
+        assert self._bell is not None
+        while not self._drain.asked:
+            try:
+                self._recovery.owners.join(self._owner, now=self._clock.now())
+                return True
+            except PASSING as error:
+                self._standstill.say(str(error))
+            self._bell.wait(PATIENCE_S)
+        return False
 
     def stop(self) -> None:
         """Drain: running attempts end at their next boundary and go back to the queue. Twice: stop their tools too."""
@@ -122,18 +144,38 @@ class Worker:
             self._bell.ring()
 
     def _loop(self, stay: bool) -> None:
-        look = True
+        look, arrived = True, False
         while True:
-            if look:
-                self._meet_others()
-                self._pass_wishes()
+            looked = not look or self._look_around(arrived)
+            arrived = arrived or looked
             self._pass_limits()
-            store_waits = not self._turn()
+            store_waits = not looked or not self._turn()
             if self._slots.fault is not None:
                 raise self._slots.fault
             if not self._slots.held and not store_waits and (not stay or self._drain.begun):
                 return
-            look = self._sleep(store_waits)
+            look = self._sleep(store_waits) or not looked
+
+    def _look_around(self, arrived: bool) -> bool:
+        """What others left, found or want; false when the store must be asked again."""
+        if self._drain.asked:
+            self._begin_drain()  # whether the store answers or not
+        try:
+            self._meet_others()
+            if not arrived:
+                self._recovery.sweep()
+                self._found.release()
+            self._pass_wishes()
+        except PASSING as error:
+            return self._wait_for(error)
+        return True
+
+    def _wait_for(self, error: EngineError) -> bool:
+        """Say what we wait for, unless the time of patience is over; false, for it must be tried again."""
+        self._standstill.say(str(error))
+        if self._drain.hard:
+            raise error  # what ended is not recorded: whoever recovers looks at what is published
+        return False
 
     def _sleep(self, store_waits: bool) -> bool:
         """Wait for a ring, an end, a death or a time; true when there may be more than ends to look at.
@@ -149,38 +191,30 @@ class Worker:
 
     def _turn(self) -> bool:
         """Record what ended and claim what there is room for; false when the store must be tried again."""
-        ended = self._unrecorded + self._slots.take_ended()
-        wanted = 0 if self._drain.begun else max(self._slots.room, 0)
-        if not ended and not wanted:
-            return True
-        ticket = self._ends.open()
-        if ended:
-            crash_point("acknowledge.begun")
         try:
-            turn = self._ledger.turn(
-                [Ending(one.claim.token, _end_of(one), self._luck.fraction()) for one in ended],
-                self._lanes,
-                [self._luck.bytes(16).hex() for _ in range(wanted)],
-                owner=self._owner.id,
-                now=self._clock.now(),
-                actor=self._actor,
-                company=self._slots.company,
-            )
-        except (StoreBusy, DiskLow) as error:
-            self._ends.close(ticket)
-            self._unrecorded = ended
-            self._say_waiting(str(error))
-            if self._drain.hard:
-                raise  # what ended is not recorded: whoever recovers looks at what is published
-            return False
-        except BaseException:
-            self._ends.close(ticket)
-            raise
-        self._unrecorded, self._due_at = [], turn.due_at
-        self._note_room(self._ledger.refusal("claim") if wanted and not turn.claims else None)
-        self._tell(ticket, ended, turn.ended)
-        self._start(turn.claims)
+            self._go_on(self._turns.recall())
+            ended = self._not_recorded(self._slots.take_ended())
+            wanted = 0 if self._drain.begun else max(self._slots.room, 0)
+            taken = self._turns.take(ended, wanted, company=self._slots.company)
+        except PASSING as error:
+            return self._wait_for(error)
+        if taken is not None:
+            self._standstill.note(self._ledger.refusal("claim") if wanted and not taken.turn.claims else None)
+            self._go_on(taken)
         return True
+
+    def _go_on(self, taken: Taken | None) -> None:
+        if taken is not None:
+            self._due_at = taken.turn.due_at
+            self._tell(taken.ticket, taken.ended, taken.turn.ended)
+            self._start(taken.turn.claims)
+
+    def _not_recorded(self, ended: list[Running]) -> list[Running]:
+        """Those that are not in the ledger yet; of the others it is told."""
+        for one in ended:
+            if isinstance(one.ended, Recorded):
+                self._tell(one.ended.ticket, [one], [one.ended.jobs])
+        return [one for one in ended if not isinstance(one.ended, Recorded)]
 
     def _tell(self, ticket: int, ended: list[Running], answers: list[list[Job] | StaleToken]) -> None:
         if not ended:
@@ -202,23 +236,6 @@ class Worker:
         if any(claim.job.runs_alone for claim in claims):
             self._ring()  # others held back for this job; what waits behind it is theirs
 
-    def _note_room(self, refusal: EngineError | None) -> None:
-        """Nothing is claimed while the disk has no room; when there is some again, nobody rings."""
-        self._no_room = refusal is not None
-        if refusal is None:
-            if self._unsaid is not None:
-                # The disk that was full had no room for the line either; it is said once, now.
-                self._log.write("warning", "store_waits", error=self._unsaid, over=True)
-            self._waits_for = self._unsaid = None
-        else:
-            self._say_waiting(str(refusal))
-
-    def _say_waiting(self, why: str) -> None:
-        """Once a spell: a full disk is a state, not a storm of messages."""
-        if self._waits_for is None and not self._log.write("warning", "store_waits", error=why):
-            self._unsaid = why
-        self._waits_for = why
-
     def _meet_others(self) -> None:
         """Settle what dead owners left, and wait for the end of those that live."""
         settled, living = self._recovery.settle_dead(self._owner.id)
@@ -231,9 +248,8 @@ class Worker:
 
     def _pass_wishes(self) -> None:
         """Tell each running attempt what is asked of it now."""
-        if self._drain.asked or self._reader.controls().stopped:
-            self._drain.begin()
-            self.report.drained = True
+        if self._reader.controls().stopped:
+            self._begin_drain()
         asked = self._reader.asked() if self._slots.held else {}
         for attempt, one in list(self._slots.held.items()):
             if attempt in asked:
@@ -242,6 +258,13 @@ class Worker:
                 _pass(one.wishes, "suspend", asked[attempt].stop or self._drain.begun)
                 if asked[attempt].stop:
                     one.wishes.ask("suspend", hard=True)
+        self._drain.go_on(self._wishes())
+
+    def _begin_drain(self) -> None:
+        self._drain.begin()
+        self.report.drained = True
+        for one in self._wishes():
+            one.ask("suspend")
         self._drain.go_on(self._wishes())
 
     def _pass_limits(self) -> None:
@@ -260,40 +283,13 @@ class Worker:
         held = list(self._slots.held.values())
         lefts = [one.left_s(now) for one in held if not one.wishes.asked("limit")]
         waits = [LONGEST_SLEEP_S, *(left_s for left_s in lefts if left_s is not None)]
-        waits += [PATIENCE_S] if store_waits or self._no_room else []
+        waits += [PATIENCE_S] if store_waits or self._standstill.no_room else []
         step_s = self._drain.next_step_s()
         waits += [] if step_s is None else [step_s]
-        if self._due_at is not None and not self._no_room and not self._drain.begun and self._slots.room > 0:
+        if self._due_at is not None and not self._standstill.no_room and not self._drain.begun and self._slots.room > 0:
             waits.append((self._due_at - self._clock.now()) / 1e6)
         return max(min(waits), 0.0)
-
-    def _release_found(self) -> None:
-        """Jobs that waited for a tool or a confinement go on when it is here."""
-        for job_id in self._reader.blocked():
-            job = self._reader.job(job_id)
-            if job.reason not in lacking.REASONS or not self._executor.app.knows(job.kind, job.version):
-                continue
-            if self._has_tool(self._executor.app.kind(job.kind, job.version)):
-                self._release(job_id, job.reason.replace("_missing", "_found"))
-
-    def _has_tool(self, kind: Kind) -> bool:
-        try:
-            return lacking.of(kind) is None
-        except Exception as error:
-            self._log.write("error", "missing_failed", kind=str(kind), error=said(error))
-            return False
-
-    def _release(self, job_id: str, reason: str) -> None:
-        try:
-            self._ledger.tell(job_id, events.Release(reason), now=self._clock.now(), actor=self._actor)
-        except (NotAllowed, AlreadyFinished):
-            return  # someone cancelled or released it in between
 
 
 def _pass(wishes: Wishes, why: str, asked: bool) -> None:
     wishes.ask(why) if asked else wishes.take_back(why)
-
-
-def _end_of(running: Running) -> events.Ended:
-    assert running.ended is not None
-    return running.ended

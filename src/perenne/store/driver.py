@@ -5,13 +5,14 @@ What lives here: the two protocols. What does not: any SQL, any rule. A database
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
 from perenne.errors import EngineError
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
+Values = Sequence[Any] | Mapping[str, Any]
 Growth = Literal["submit", "claim"]
 
 
@@ -26,6 +27,31 @@ class Transaction(Protocol):
 
     def run(self, query: str, **values: object) -> int:
         """Carry out a write; how many rows it touched."""
+
+    def foreign(self, prefix: str, sql: str, values: Values) -> list[Row]:
+        """Carry out a statement that is not ours, on tables whose names begin with `prefix`; its rows.
+
+        Raises: StatementRefused: it touches anything else, or the database refuses it; it changed nothing.
+        """
+
+
+class Block(Protocol):
+    """A write transaction that its caller fills step by step, while every other writer waits.
+
+    It is undone by itself when it has lasted for `limits.BLOCK_S`.
+    """
+
+    def run(self, work: Callable[[Transaction], T]) -> T:
+        """A step, all of it or nothing.
+
+        Raises: TransactionTooLong: all is undone; StoreFailed, DiskLow: so is it then; and whatever `work` raises.
+        """
+
+    def commit(self, *, recheck: Callable[[Transaction], bool] | None = None) -> None:
+        """Make all of it durable. Args and Raises: as `Driver.write`, and TransactionTooLong."""
+
+    def undo(self) -> None:
+        """Nothing of it stands; once it has ended, this does nothing."""
 
 
 class Driver(Protocol):
@@ -48,6 +74,12 @@ class Driver(Protocol):
         Raises:
             StoreBusy, DiskLow, StoreFailed, and whatever `work` raises: nothing was changed.
             OutcomeUnknown: the commit failed half-way, and there is no `recheck`, or the disk still fails.
+        """
+
+    def block(self) -> Block:
+        """Begin a transaction that is written step by step; it must be committed or undone.
+
+        Raises: NotAllowed: this thread is in one already; StoreBusy, StoreFailed, DiskLow.
         """
 
     def read(self, work: Callable[[Transaction], T]) -> T:

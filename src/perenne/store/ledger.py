@@ -10,7 +10,7 @@ windows (`reader`), clocks, handlers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -20,31 +20,15 @@ from perenne.core.dependencies import ordered
 from perenne.core.identity import is_uuid
 from perenne.core.job import Durability, Job, Receipt, Submission, Token
 from perenne.crashpoints import crash_point
-from perenne.errors import EngineError, InvalidInput, StaleToken
-from perenne.store import claims, dependants, intake, moves, proof, rows, writes
+from perenne.errors import EngineError, StaleToken
+from perenne.store import claims, controls, dependants, intake, moves, proof, rows, turns, writes
 from perenne.store.claims import Claim as Claim
 from perenne.store.claims import Lane as Lane
 from perenne.store.driver import Driver, Growth, Transaction
+from perenne.store.turns import Ending as Ending
+from perenne.store.turns import Turn as Turn
 
 T = TypeVar("T")
-
-Verb = Literal["pause", "resume", "stop"]
-
-
-class Ending(msgspec.Struct, frozen=True):
-    """What a holder reports at the end of its attempt; `luck` in [0, 1) spreads retries."""
-
-    token: Token
-    ended: events.Ended
-    luck: float
-
-
-class Turn(msgspec.Struct, frozen=True):
-    """What a turn did: for each ending the jobs (as `end` answers) or the refusal; new claims; the next due time."""
-
-    ended: list[list[Job] | StaleToken]
-    claims: list[Claim]
-    due_at: int | None
 
 
 class Ledger:
@@ -113,7 +97,7 @@ class Ledger:
         """
         return self._write(
             "acknowledge",
-            lambda tx: _end(tx, token, ended, ended.active_ms, now, luck, actor),
+            lambda tx: end_attempt(tx, Ending(token, ended, luck), now, actor),
             lambda tx, _: proof.ended(tx, token),
         )
 
@@ -127,11 +111,13 @@ class Ledger:
         now: int,
         actor: str,
         company: bool = False,
+        made: list[Turn] | None = None,
     ) -> Turn:
         """Record every attempt that ended and claim as many jobs as there are new attempt ids, in one transaction.
 
         Args: company: whether attempts that have not ended run in the owner's process; then no job is given that must
-            run alone, nor any that waits behind one.
+            run alone, nor any that waits behind one. made: holds what was done, also when nobody knows whether it
+            stands (OutcomeUnknown); `stands` finds out.
         Guarantees: a stale ending is answered as such and never harms the others. Nothing is claimed while
             `refusal("claim")` says why.
         """
@@ -145,41 +131,51 @@ class Ledger:
             claimed = claims.claim(tx, lanes, owner, attempts, now, company=company) if attempts else []
             if attempts:
                 crash_point("claim.written")
-            return Turn(ended, claimed, claims.next_due(tx))
+            turn = Turn(ended, claimed, claims.next_due(tx))
+            if made is not None:
+                made[:] = [turn]
+            return turn
 
-        def stands(tx: Transaction, turn: Turn) -> bool:
-            kept = [ending.token for ending, jobs in zip(endings, turn.ended, strict=True) if isinstance(jobs, list)]
-            return proof.ended(tx, *kept) and proof.claimed(tx, turn.claims)
-
-        turn = self._driver.write(work, recheck=stands)
+        turn = self._driver.write(work, recheck=lambda tx, turn: turns.stands(tx, endings, turn))
         if endings:
             crash_point("acknowledge.committed")
         if attempts:
             crash_point("claim.committed")
         return turn
 
+    def stands(self, endings: Sequence[Ending], turn: Turn) -> bool:
+        """Whether a turn of which nobody knew was made; if it was not, it never will be.
+
+        Raises: as `turn`, while the store does not answer yet.
+        """
+        return self._driver.write(lambda tx: turns.stands(tx, endings, turn), recheck=lambda tx, answer: True)
+
     def settle(self, token: Token, found: events.Interrupted, *, now: int, actor: str) -> list[Job]:
         """Record what recovery found about the attempt of a dead owner; answers as `end`.
 
         Raises: StaleToken: someone settled it before; nothing was written.
         """
-        return self._write("recover", lambda tx: _end(tx, token, found, 0, now, 0.0, actor))
+        return self._write(
+            "recover",
+            lambda tx: _end(tx, token, found, 0, now, 0.0, actor),
+            lambda tx, _: proof.ended(tx, token),
+        )
 
     def tell(self, job_id: str, event: events.Event, *, now: int, actor: str) -> list[Job]:
         """Carry out what a person or the engine says about a job: cancel, pause, resume, release …; answers as `end`.
 
         Raises: JobNotFound, NotAllowed, AlreadyFinished, QueueFull (requeue), InvalidInput (no reason).
         """
-        return self._write("control", lambda tx: _tell(tx, job_id, event, now, actor))
+        return self._say(f"job:{job_id}", lambda tx: _tell(tx, job_id, event, now, actor), now, actor)
 
-    def control(self, verb: Verb, queue: str | None, *, now: int, actor: str) -> None:
+    def control(self, verb: controls.Verb, queue: str | None, *, now: int, actor: str) -> None:
         """Pause, resume or stop a queue, or the whole workspace (None); `resume` clears both pause and stop.
 
         Raises: InvalidInput: no such queue.
         """
         if queue is not None:
             limits.check_text("queue", queue, limits.NAME_BYTES)
-        self._write("control", lambda tx: _control(tx, verb, queue, now, actor))
+        self._say(controls.subject_of(queue), lambda tx: controls.steer(tx, verb, queue, now, actor), now, actor)
 
     def add_queue(self, name: str, capacity: int) -> None:
         """A queue with its bound, unless it is there already.
@@ -188,7 +184,11 @@ class Ledger:
         """
         limits.check_text("queue", name, limits.NAME_BYTES)
         limits.check_capacity(capacity)
-        self._write("control", lambda tx: tx.run("insert_queue", name=name, capacity=capacity))
+        self._write(
+            "control",
+            lambda tx: tx.run("insert_queue", name=name, capacity=capacity),
+            lambda tx, _: tx.one("read_queue", name=name) is not None,
+        )
 
     def check(self, token: Token) -> tuple[bool, bool]:
         """Whether cancel and pause are asked of this attempt.
@@ -215,7 +215,22 @@ class Ledger:
             if not tx.run("set_progress", **values, **msgspec.structs.asdict(token)):
                 raise writes.stale(token.job_id, token, _find(tx, token.job_id))
 
-        self._write("progress", work)
+        self._write("progress", work, lambda tx, _: proof.progressed(tx, token, (done, total, message)))
+
+    def _say(self, subject: str, work: Callable[[Transaction], T], now: int, actor: str) -> T:
+        """A word of a person or of the engine; each that changed something left a line that proves it."""
+        lines: list[int] = []
+
+        def said(tx: Transaction) -> T:
+            before = proof.lines(tx)
+            answer = work(tx)
+            lines[:] = before, proof.lines(tx)
+            return answer
+
+        def stands(tx: Transaction, answer: T) -> bool:
+            return lines[0] == lines[1] or proof.said(tx, subject, actor, now, lines[0])
+
+        return self._write("control", said, stands)
 
     def _write(
         self,
@@ -242,9 +257,14 @@ def _find(tx: Transaction, job_id: str) -> Job | None:
     return rows.job(row) if row else None
 
 
+def end_attempt(tx: Transaction, ending: Ending, now: int, actor: str) -> list[Job]:
+    """Record how an attempt ended, inside a transaction; as `Ledger.end`."""
+    return _end(tx, ending.token, ending.ended, ending.ended.active_ms, now, ending.luck, actor)
+
+
 def _end_or_stale(tx: Transaction, ending: Ending, now: int, actor: str) -> list[Job] | StaleToken:
     try:
-        return _end(tx, ending.token, ending.ended, ending.ended.active_ms, now, ending.luck, actor)
+        return end_attempt(tx, ending, now, actor)
     except StaleToken as late:
         return late  # raised before anything of it was written
 
@@ -274,19 +294,3 @@ def _tell(tx: Transaction, job_id: str, event: events.Event, now: int, actor: st
         dependants.wait_again(tx, moved, actor=actor, now=now)
     moved = dependants.block_again(tx, moved, actor=actor, now=now)
     return dependants.settle_blocked(tx, moved, actor=actor, now=now) + freed
-
-
-def _control(tx: Transaction, verb: Verb, queue: str | None, now: int, actor: str) -> None:
-    row = tx.one("read_store") if queue is None else tx.one("read_queue", name=queue)
-    if row is None:
-        known = ", ".join(line[0] for line in tx.all("list_queues")) or "none"
-        raise InvalidInput(f"queue: {queue!r} does not exist here; known: {known}", field="queue", value=queue)
-    *_, was_paused, was_stopped = row
-    paused = verb == "pause" or (verb == "stop" and bool(was_paused))
-    stopped = verb == "stop" or (verb == "pause" and bool(was_stopped))
-    if queue is None:
-        tx.run("set_store_controls", paused=paused, stopped=stopped)
-    else:
-        tx.run("set_queue_controls", name=queue, paused=paused, stopped=stopped)
-    subject = "workspace" if queue is None else f"queue:{queue}"
-    writes.write_line(tx, None, subject, verb, None, None, f"{verb}_requested", actor, now, None)

@@ -26,7 +26,10 @@ class Notices:
 
     def register(self, listener: str, *, now: int) -> None:
         """From now on each end of a job leaves a notice for this listener; twice is once."""
-        self._driver.write(lambda tx: tx.run("insert_listener", name=listener, now=now))
+        self._driver.write(
+            lambda tx: tx.run("insert_listener", name=listener, now=now),
+            recheck=lambda tx, _: tx.one("find_listener", name=listener) is not None,
+        )
         crash_point("notice.registered")
 
     def pending(self, listener: str, limit: int) -> list[Notice]:
@@ -36,5 +39,8 @@ class Notices:
 
     def acknowledge(self, notice: Notice) -> None:
         """The listener has dealt with it; twice is once."""
-        self._driver.write(lambda tx: tx.run("delete_notice", id=notice.id))
+        self._driver.write(
+            lambda tx: tx.run("delete_notice", id=notice.id),
+            recheck=lambda tx, _: tx.one("find_notice", id=notice.id) is None,
+        )
         crash_point("notice.acknowledged")

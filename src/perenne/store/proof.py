@@ -30,6 +30,26 @@ def ended(tx: Transaction, *tokens: Token) -> bool:
     return all(attempt is not None and attempt.ended_at is not None for attempt in found)
 
 
+def progressed(tx: Transaction, token: Token, progress: tuple[int, int | None, str | None]) -> bool:
+    """Whether the running attempt of the token shows this progress."""
+    row = tx.one("job_by_id", id=token.job_id)
+    job = rows.job(row) if row else None
+    if job is None or job.attempt != token.attempt:
+        return False
+    return (job.progress_done, job.progress_total, job.progress_message) == progress
+
+
+def lines(tx: Transaction) -> int:
+    """The number of the newest line of history."""
+    row = tx.one("last_revision")
+    return int(row[0]) if row else 0
+
+
+def said(tx: Transaction, subject: str, actor: str, at: int, since: int) -> bool:
+    """Whether the actor left a line about the subject at that instant, among those after one line."""
+    return tx.one("line_after", since=since, subject=subject, actor=actor, at=at) is not None
+
+
 def _attempt(tx: Transaction, token: Token) -> Attempt | None:
     attempts = [rows.attempt(row) for row in tx.all("attempts_of_job", job_id=token.job_id)]
     return next((attempt for attempt in attempts if attempt.id == token.attempt), None)

@@ -5,8 +5,9 @@ Plain functions from values to text. Not here: where the values come from, and w
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -26,6 +27,22 @@ STATES = {
     "FAILED": "failed",
     "CANCELLED": "was cancelled by a person",
     "DEAD": "was given up",
+}
+
+# Of the eight colours of every terminal: blue and white text is hard to read on some.
+_COLOURS = {
+    "RUNNING": "36",
+    "COMPLETED": "32",
+    "FAILED": "31",
+    "DEAD": "31",
+    "RECOVERY_REQUIRED": "35",
+    "BLOCKED": "33",
+    "RETRY_WAIT": "33",
+    "PAUSED": "33",
+    "PAUSED_QUOTA": "33",
+    "ok": "32",
+    "look": "33",
+    "BAD": "31",
 }
 
 
@@ -65,6 +82,29 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02} min"
 
 
+def age(seconds: float) -> str:
+    """`12 s`, `3 min`, `2 h`, `5 d`: how long ago, short; nothing is in the future."""
+    for unit, size_s in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size_s:
+            return f"{int(seconds // size_s)} {unit}"
+    return f"{max(int(seconds), 0)} s"
+
+
+def pairs(facts: Sequence[tuple[str, str]], width: int = WIDTH) -> list[str]:
+    """Names and values below one another; a value that is wider than the line goes on below itself."""
+    room = max(max(columns(name) for name, _ in facts), 1)
+    lines: list[str] = []
+    for name, value in facts:
+        first, *rest = folded(one_line(value), width - room - 2 * len(GAP))
+        lines += [f"{GAP}{name:<{room}}{GAP}{first}", *(f"{GAP}{'':<{room}}{GAP}{line}" for line in rest)]
+    return lines
+
+
+def folded(text: str, width: int) -> list[str]:
+    """The text in lines of at most so many columns, broken at a blank where there is one."""
+    return textwrap.wrap(text, max(width, 20), break_on_hyphens=False) or [""]
+
+
 def size(size_bytes: int) -> str:
     """`512 B`, `4.2 KiB`, `1.0 MiB`."""
     if size_bytes < 1024:
@@ -80,6 +120,22 @@ def size(size_bytes: int) -> str:
 def progress(done: int, total: int) -> str:
     """`[ 3/12]`, as wide from the first line to the last."""
     return f"[{done:>{len(str(total))}}/{total}]"
+
+
+def bar(done: int, total: int, width: int) -> str:
+    """`[#####.....]  500/1,000`, at most `width` columns; without a known total only the number."""
+    if total <= 0:
+        return f"{done:,}"
+    told = f"{done:>{len(f'{total:,}')},}/{total:,}"
+    room = max(min(width - len(told) - 4, 40), 0)
+    filled = room * min(done, total) // total
+    return f"[{'#' * filled}{'.' * (room - filled)}]  {told}" if room else told
+
+
+def painted(cell: str) -> str:
+    """A state, or a cell that holds one, in its colour; the word itself says the same without."""
+    colour = _COLOURS.get(cell.strip())
+    return cell if colour is None else f"\x1b[{colour}m{cell}\x1b[0m"
 
 
 def shorten(text: str, width: int) -> str:
@@ -99,22 +155,26 @@ def columns(text: str) -> int:
     return len(text) + wide - sum(bool(unicodedata.combining(letter)) for letter in text)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, width: int = WIDTH, flexible: int = -1) -> list[str]:
+def table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    width: int = WIDTH,
+    flexible: int = -1,
+    paint: Callable[[str], str] = str,
+) -> list[str]:
     """Lines of a table; numbers stand right.
 
-    Args: flexible: the column that gives way when the table would be wider than `width`.
+    Args: flexible: the column that gives way when the table would be wider than `width`. paint: colours a whole cell.
     """
     shown = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(columns(row[place]) for row in (list(head), *shown)) for place in range(len(head))]
     others = sum(widths) - widths[flexible] + len(GAP) * (len(head) - 1)
     widths[flexible] = max(min(widths[flexible], width - others), columns(head[flexible]), 8)
     right = [bool(shown) and all(_is_number(row[place]) for row in shown) for place in range(len(head))]
-    return [
-        GAP.join(
-            _cell(cell, *layout) for cell, layout in zip(row, zip(widths, right, strict=True), strict=True)
-        ).rstrip()
-        for row in (list(head), *shown)
-    ]
+    layouts = list(zip(widths, right, strict=True))
+    lines = [[_cell(cell, *layout) for cell, layout in zip(row, layouts, strict=True)] for row in (list(head), *shown)]
+    return [GAP.join(lines[0]).rstrip(), *(GAP.join(map(paint, line)).rstrip() for line in lines[1:])]
 
 
 def _cell(text: str, width: int, right: bool) -> str:

@@ -92,6 +92,9 @@ RECOVERING_A_RESULT = Scenario(
     "recovering a result", _sample, _after_a_death("acknowledge.begun", 1), SampleTrial.worker
 )
 
+RECOVERING_A_SNAPSHOT = Scenario(
+    "recovering a snapshot", _sample, _after_a_death("snapshot.staged", 1), SampleTrial.worker
+)
 RECOVERING_A_CANCEL = Scenario("recovering a cancel", _sample, _after_a_death_and("cancel"), SampleTrial.worker)
 RECOVERING_A_PAUSE = Scenario("recovering a pause", _sample, _after_a_death_and("pause"), SampleTrial.worker)
 RECOVERING = (
@@ -115,6 +118,7 @@ BY_PROTOCOL: dict[str, tuple[Scenario[SampleTrial], ...]] = {
     "progress": (WORKING,),
     "publish": (WORKING,),
     "acknowledge": (WORKING,),
+    "snapshot": (WORKING, RECOVERING_A_SNAPSHOT),
     "notice": (LISTENING, REGISTERING),
     "recover": RECOVERING,
 }

@@ -16,10 +16,11 @@ import apsw
 from perenne import sqlite
 from perenne.crashpoints import crash_point
 from perenne.errors import EngineError, NotAllowed, StoreBusy
-from perenne.store.driver import Growth, Transaction
+from perenne.store.apptables import AppTables
+from perenne.store.driver import Block, Growth, Transaction
 from perenne.store.named_sql import load
 from perenne.store.space import Gauge
-from perenne.store.sqlite import checkpoints, guard, migration, opening
+from perenne.store.sqlite import app_migration, checkpoints, guard, migration, opening
 from perenne.store.sqlite.ghost import Files
 from perenne.store.sqlite.reading import Reading
 from perenne.store.sqlite.writer import BUSY_S, Writer
@@ -34,16 +35,20 @@ def queries() -> dict[str, str]:
     return load(_HERE / "queries")
 
 
-def create(path: Path, *, workspace: str, now: int, allowed: Collection[str] = ()) -> None:
-    """A new ledger, complete or absent.
+def create(
+    path: Path, *, workspace: str, now: int, allowed: Collection[str] = (), tables: AppTables | None = None
+) -> None:
+    """A new ledger, with the application's own tables, complete or absent.
 
-    Raises: StoreExists, UnsafeFilesystem, StorageError.
+    Raises: StoreExists, UnsafeFilesystem, StorageError; StatementRefused: about the application's tables.
     """
     connection = sqlite.open(path, mode="create", allowed=allowed)
     try:
         with sqlite.translated(path):
             migration.bring_up(connection, path)
             _stamp(connection, workspace, now)
+        if tables is not None:
+            app_migration.bring_up(connection, path, tables, queries(), may_migrate=True)
         crash_point("create.store_named")
         connection.close()
     except BaseException:
@@ -73,10 +78,11 @@ class SQLiteDriver:
         may_migrate: bool = False,
         allowed: Collection[str] = (),
         vfs: str | None = None,
+        tables: AppTables | None = None,
     ) -> None:
         """Open an existing ledger.
 
-        Args: may_migrate: only for the holder of the worker's lock.
+        Args: may_migrate: only for the holder of the worker's lock. tables: the application's own, for writing.
         Raises: StoreMissing, StoreForeign, SchemaTooNew, SchemaTooOld, UnsafeFilesystem.
         """
         guard.refuse_inherited(path)
@@ -95,6 +101,8 @@ class SQLiteDriver:
                 if may_migrate:
                     migration.bring_up(self._connection, path)
                 opening.check(self._connection, path, workspace)
+                if tables is not None and mode == "write":
+                    app_migration.bring_up(self._connection, path, tables, queries(), may_migrate=may_migrate)
                 self._take_up(mode)
         except BaseException:
             self._connection.close(True)
@@ -132,10 +140,17 @@ class SQLiteDriver:
         durable: bool = True,
     ) -> T:
         """As `Driver.write`."""
+        return self._writes().write(work, recheck=recheck, durable=durable)
+
+    def block(self) -> Block:
+        """As `Driver.block`."""
+        return self._writes().block()
+
+    def _writes(self) -> Writer:
         if self._writer is None:
             raise NotAllowed("access: this workspace was opened to read; open it with access='write' to change it")
         self._hold.check()
-        return self._writer.write(work, recheck=recheck, durable=durable)
+        return self._writer
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """As `Driver.read`."""

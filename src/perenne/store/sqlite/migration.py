@@ -53,7 +53,7 @@ def bring_up(connection: apsw.Connection, path: Path, *, patience_s: float = PAT
     with sqlite.translated(path):
         # Asked again under the lock of each step: another process may have taken it while we waited.
         while (found := connection.pragma("user_version")) < len(steps):
-            _begin(connection, path, deadline)
+            begin(connection, path, deadline)
             _take_next(connection, steps)
     if found > len(steps):
         migrate.check(path, found, len(steps))
@@ -74,7 +74,8 @@ def _take_next(connection: apsw.Connection, steps: list[str]) -> None:
     crash_point("migrate.committed")
 
 
-def _begin(connection: apsw.Connection, path: Path, deadline: float) -> None:
+def begin(connection: apsw.Connection, path: Path, deadline: float) -> None:
+    """Take the write lock for a migration. Raises: StoreBusy: not before the deadline."""
     while True:
         try:
             connection.execute("begin immediate")

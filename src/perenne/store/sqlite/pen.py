@@ -151,6 +151,14 @@ class Pen:
         except apsw.Error:
             self._suspect = True
 
+    @property
+    def in_transaction(self) -> bool:
+        return self._connection.in_transaction
+
+    def interrupt(self) -> None:
+        """End the statement that runs in another thread, if one does."""
+        self._connection.interrupt()
+
     def seal(self, look: Callable[[Transaction], Verdicts]) -> Verdicts:
         """Make the outcome of a commit that failed half-way final; what `look` finds on a fresh connection.
 

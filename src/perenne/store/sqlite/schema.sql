@@ -82,6 +82,8 @@ create index job_blocked on job (seq) where state = 'BLOCKED';
 
 create index job_finished on job (finished_at) where finished_at is not null;
 
+create index job_held on job (seq) where state in ('PAUSED', 'PAUSED_QUOTA', 'RECOVERY_REQUIRED');
+
 create table dependency (
     job integer not null references job (seq),
     needs integer not null references job (seq),
@@ -155,3 +157,8 @@ create table notice (
 create index notice_of_listener on notice (listener, at);
 
 create index notice_of_job on notice (job);
+
+create table app_schema (
+    singleton integer primary key check (singleton = 1),
+    version integer not null check (version > 0)
+) strict;

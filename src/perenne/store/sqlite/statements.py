@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import apsw
 
-from perenne.store.driver import Row
+from perenne.store.driver import Row, Values
+from perenne.store.sqlite.restriction import Restriction
 
 
 class Statements:
@@ -15,6 +16,7 @@ class Statements:
         self._execute = connection.cursor().execute
         self._changes = connection.changes
         self._queries = queries
+        self._restriction = Restriction(connection)
 
     def one(self, query: str, **values: object) -> Row | None:
         rows = self._execute(self._queries[query], values).fetchall()
@@ -26,3 +28,6 @@ class Statements:
     def run(self, query: str, **values: object) -> int:
         self._execute(self._queries[query], values)
         return self._changes()
+
+    def foreign(self, prefix: str, sql: str, values: Values) -> list[Row]:
+        return self._restriction.execute(prefix, sql, values)

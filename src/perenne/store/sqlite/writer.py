@@ -17,7 +17,9 @@ from typing import Any, TypeVar
 import apsw
 
 from perenne import sqlite
+from perenne.errors import NotAllowed
 from perenne.store.driver import Transaction
+from perenne.store.sqlite.block import Block
 from perenne.store.sqlite.ghost import Files
 from perenne.store.sqlite.guard import Hold
 from perenne.store.sqlite.pen import HalfWay, Pen
@@ -38,13 +40,16 @@ _OF_A_REQUEST = (
 
 
 class _Request:
-    """One caller's work, and the lock a caller that must wait sleeps on until it is settled or told to lead."""
+    """One caller's work, and the lock a caller that must wait sleeps on until it is settled or told to lead.
+
+    One without work wants a transaction for itself: nobody takes it into a group.
+    """
 
     __slots__ = ("answer", "bell", "deadline", "durable", "error", "recheck", "settled", "work", "wrote")
 
     def __init__(
         self,
-        work: Callable[[Transaction], Any],
+        work: Callable[[Transaction], Any] | None,
         recheck: Callable[[Transaction, Any], bool] | None,
         durable: bool,
         deadline: float,
@@ -104,6 +109,7 @@ class Writer:
         self._waiting: deque[_Request] = deque()
         self._guard = threading.Lock()
         self._led = False
+        self._in_block = 0  # the thread that is in a block of its own, and may wait for nobody
 
     def write(
         self,
@@ -113,6 +119,7 @@ class Writer:
         durable: bool = True,
     ) -> T:
         """As `Driver.write`."""
+        self._refuse_in_block()
         request = _Request(work, recheck, durable, time.monotonic() + self._busy_s)
         interrupted = None if self._enter(request) else _sleep(request)
         if not request.settled:
@@ -120,6 +127,33 @@ class Writer:
         if error := interrupted or request.error:
             raise error
         return request.answer  # type: ignore[no-any-return]
+
+    def block(self) -> Block:
+        """As `Driver.block`."""
+        self._refuse_in_block()
+        request = _Request(None, None, True, time.monotonic() + self._busy_s)
+        interrupted = None if self._enter(request) else _sleep(request)
+        try:
+            self._take([])
+            if interrupted:
+                raise interrupted
+            self._pen.begin(request.deadline)
+            self._in_block = threading.get_ident()
+            return Block(self._pen, self._leave_block)
+        except BaseException as error:
+            self._pen.undo(error)
+            self._leave_block()
+            raise
+
+    def _refuse_in_block(self) -> None:
+        if self._in_block == threading.get_ident():
+            raise NotAllowed(
+                "transaction: this thread is in one; use the transaction's own verbs inside it, and others after it"
+            )
+
+    def _leave_block(self) -> None:
+        self._in_block = 0
+        self._hand_on()
 
     @property
     def wal_bytes(self) -> int:
@@ -178,7 +212,8 @@ class Writer:
         """Move the next request that waits into the group, unless it asks more than the group gives; what was moved."""
         self._pen.hold.check()  # in a forked child, `_guard` may be held by a thread that is not there
         with self._guard:
-            fits = bool(self._waiting) and (durable or not self._waiting[0].durable)
+            first = self._waiting[0] if self._waiting else None
+            fits = first is not None and (durable or not first.durable) and not (group and first.work is None)
             taken = [self._waiting.popleft()] if fits else []
         group += taken
         return taken
@@ -230,6 +265,7 @@ class Writer:
             self._run(taken[0])
 
     def _do(self, request: _Request) -> None:
+        assert request.work is not None, "whoever wants a transaction for itself leads it"
         before = self._pen.changes
         request.answer = request.work(self._pen.statements)
         request.wrote = self._pen.changes != before

@@ -1,22 +1,15 @@
 """The command groups that installed applications add to the command line, found by entry point.
 
-An application is named by the entry point group `perenne.apps`, its commands by the dotted string in its `App`; both
-are loaded only when one of its commands is called.
+An application names its commands by the dotted string in its `App`; both are loaded only when one of them is called.
 """
 
 from __future__ import annotations
 
-import tomllib
 from importlib import import_module, metadata
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from perenne.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from perenne import App
 
 GROUP = "perenne.apps"
 
@@ -31,41 +24,12 @@ def load(name: str) -> click.Command | None:
 
     Raises: InvalidInput: the installed application does not keep to the form.
     """
-    app = find(name)
-    return None if app is None or app.commands is None else _command(name, app.commands)
-
-
-def find(name: str) -> App | None:
-    """The installed application of this name.
-
-    Raises: InvalidInput: what is installed does not keep to the form.
-    """
-    from perenne import App  # here, because listing the names must not wait for what an App stands on
-
-    for entry in metadata.entry_points(group=GROUP, name=name):
-        app = entry.load()
-        if not isinstance(app, App):
-            raise InvalidInput(f"entry point {entry.value} of application {name} is no App; repair its installation")
-        return app
-    return None
-
-
-def app_of(root: Path) -> App | None:
-    """The application of a workspace; None when the folder does not tell, or it is not installed here."""
-    try:
-        manifest = tomllib.loads((root / "workspace.toml").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    if name not in names():
         return None
-    return find(str(manifest.get("app")))
+    from perenne import upkeep  # here, because listing the names must not wait for the whole engine
 
-
-def required_app_of(root: Path) -> App:
-    """Raises: InvalidInput: the application of the workspace is not known here."""
-    app = app_of(root)
-    if app is None:
-        known = ", ".join(names()) or "none"
-        raise InvalidInput(f"workspace: {root} names no application that is installed; installed are {known}")
-    return app
+    app = upkeep.find_app(name)
+    return None if app.commands is None else _command(name, app.commands)
 
 
 def _command(name: str, where: str) -> click.Command:

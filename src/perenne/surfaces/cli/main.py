@@ -13,7 +13,8 @@ from collections.abc import Sequence
 import click
 
 from perenne.surfaces import faults, views
-from perenne.surfaces.cli import groups, upkeep
+from perenne.surfaces.cli import groups, looking, run, sending, steering, upkeep
+from perenne.surfaces.cli.completion import completion
 
 DEBUG = "PERENNE_DEBUG"
 
@@ -45,16 +46,25 @@ def cli() -> None:
 
 
 @cli.command()
-def version() -> None:
-    """Print the versions of Perenne, Python and SQLite."""
+@click.option("--json", "as_json", is_flag=True, help="JSON, whose schema is in docs/schema.")
+def version(as_json: bool) -> None:
+    """Print the versions of Perenne, Python and SQLite.
+
+    Example: perenne version --json
+    """
+    import json
     from importlib.metadata import version as version_of
 
-    click.echo(f"perenne {version_of('perenne')}")
-    click.echo(f"python  {'.'.join(map(str, sys.version_info[:3]))}")
-    click.echo(f"sqlite  {version_of('apsw').rpartition('.')[0]}")  # apsw is numbered after the library it ships
+    versions = {
+        "perenne": version_of("perenne"),
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "sqlite": version_of("apsw").rpartition(".")[0],  # apsw is numbered after the library it ships
+    }
+    click.echo(json.dumps(versions) if as_json else "\n".join(f"{name:<8}{one}" for name, one in versions.items()))
 
 
-for command in upkeep.COMMANDS:
+COMMANDS = (run.init, run.worker, sending.submit, *looking.COMMANDS, *steering.COMMANDS, *upkeep.COMMANDS, completion)
+for command in COMMANDS:
     cli.add_command(command)
 
 
@@ -74,6 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return _reader_gone()
     except Exception as error:
+        if isinstance(error, OSError) and error.filename is None:
+            _reader_gone()  # what could not be printed must not be tried again as the program ends
         if os.environ.get(DEBUG) == "1":
             import traceback
 

@@ -3,53 +3,34 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from perenne.surfaces import faults, views
-from perenne.surfaces.cli import groups
+from perenne.surfaces.cli import options
 
 if TYPE_CHECKING:
-    from perenne import Engine, Job
+    from perenne import App
+    from perenne.config import Settings
 
+T = TypeVar("T")
 AGE_MOST_DAYS = 11_574  # a milliard seconds
 
 _FILE = click.Path(path_type=Path)
 _MARKS = {"ok": "ok  ", "warn": "look", "bad": "BAD "}
 
 
-class _Folder(click.Path):
-    """A path that is not empty: an empty one would mean the current folder, which a forgotten variable never means."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if value == "":
-            self.fail("'' is empty; give the folder, or leave the option out for the current one", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-def _workspace(command: Callable[..., Any]) -> Callable[..., Any]:
-    help = "The folder of the workspace."
-    return click.option("--workspace", "root", type=_Folder(path_type=Path), default=".", show_default=True, help=help)(
-        command
-    )
-
-
-def _show(done: int, total: int) -> None:
-    if total and done != total:
-        click.echo(f"\r{views.progress(done, total)}", nl=False, err=True)
-    else:
-        click.echo("\r", nl=False, err=True)
-
-
 @click.command()
-@_workspace
+@options.workspace
 @click.option("--deep", is_flag=True, help="Read every page of the ledger too.")
-@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
-def doctor(root: Path, deep: bool, as_json: bool) -> int:
-    """Look at a workspace, say what is wrong and what to do.
+@options.as_json
+@click.pass_context
+def doctor(ctx: click.Context, root: Path, deep: bool, as_json: bool) -> int:
+    """Look at a workspace, say what is wrong and what to do; and say where each setting comes from.
 
     Exit code 4 when a promise is not kept.
 
@@ -59,19 +40,50 @@ def doctor(root: Path, deep: bool, as_json: bool) -> int:
 
     from perenne import upkeep
 
-    findings = upkeep.doctor(root, groups.app_of(root), deep=deep)
+    said: Settings = ctx.meta[options.SETTINGS]
+    findings = msgspec.to_builtins(upkeep.doctor(root, _app(said), deep=deep)) + _settings(said)
     if as_json:
-        click.echo(json.dumps(msgspec.to_builtins(findings), indent=2))
+        click.echo(json.dumps(findings, indent=2))
     else:
         for finding in findings:
-            click.echo(f"{_MARKS[finding.verdict]} {finding.name:<14} {finding.sentence}")
-            if finding.next_step:
-                click.echo(f"{'':<20}→ {finding.next_step}")
-    return faults.Exit.PERSON if any(finding.verdict == "bad" for finding in findings) else faults.Exit.DONE
+            mark = views.painted(_MARKS[finding["verdict"]])
+            click.echo(f"{mark} {finding['name']:<14} {finding['sentence']}")
+            if finding["next_step"]:
+                click.echo(f"{'':<20}→ {finding['next_step']}")
+    return faults.Exit.PERSON if any(finding["verdict"] == "bad" for finding in findings) else faults.Exit.DONE
+
+
+def _app(said: Settings) -> App | None:
+    """The application of the settings, else the installed one, when it is that of the workspace."""
+    from perenne import upkeep
+    from perenne.errors import EngineError
+
+    assert said.workspace is not None
+    try:
+        found = None if said.app is None else upkeep.find_app(said.app, said.app_folder)
+        if found is not None and found.name == upkeep.stand_in(said.workspace).name:
+            return found
+    except EngineError:
+        pass  # the doctor has more to say than that an application does not load
+    return upkeep.app_of(said.workspace)
+
+
+def _settings(said: Settings) -> list[dict[str, str | None]]:
+    """Where each setting comes from, and what looks like one and is none."""
+    from perenne import config
+
+    told = [f"{name} = {getattr(said, name)} ({source})" for name, source in (said.sources or {}).items()]
+    strange = config.unknown_variables(os.environ)
+    mend = "unset it, or mend its name"
+    return [_setting("ok", line, None) for line in told] + [_setting("warn", line, mend) for line in strange]
+
+
+def _setting(verdict: str, sentence: str, next_step: str | None) -> dict[str, str | None]:
+    return {"name": "setting", "verdict": verdict, "sentence": sentence, "next_step": next_step}
 
 
 @click.command()
-@_workspace
+@options.workspace
 @click.option("--plan", "only_plan", is_flag=True, help="Show the steps, take none.")
 def migrate(root: Path, only_plan: bool) -> None:
     """Bring the ledger to this program's schema, under the worker's lock.
@@ -80,7 +92,7 @@ def migrate(root: Path, only_plan: bool) -> None:
     """
     from perenne import upkeep
 
-    steps = upkeep.plan(root) if only_plan else upkeep.migrate(root, groups.required_app_of(root))
+    steps = upkeep.plan(root) if only_plan else upkeep.migrate(root, upkeep.app_of(root) or upkeep.stand_in(root))
     for step in steps:
         click.echo(f"{step.number:04d} {step.name}: {step.summary}")
     done = "to take" if only_plan else "taken"
@@ -89,7 +101,7 @@ def migrate(root: Path, only_plan: bool) -> None:
 
 @click.command()
 @click.argument("file", type=_FILE)
-@_workspace
+@options.workspace
 def backup(file: Path, root: Path) -> None:
     """Copy the ledger to a new FILE, verified, while work goes on.
 
@@ -97,13 +109,13 @@ def backup(file: Path, root: Path) -> None:
     """
     from perenne import upkeep
 
-    copy = upkeep.backup(root, file, progress=_show)
+    copy = _shown(upkeep.backup, root, file)
     click.echo(f"{file}: the ledger at revision {copy.revision}, epoch {copy.epoch}, verified")
 
 
 @click.command()
 @click.argument("file", type=_FILE)
-@_workspace
+@options.workspace
 def restore(file: Path, root: Path) -> None:
     """Put a backup FILE in the ledger's place.
 
@@ -115,13 +127,13 @@ def restore(file: Path, root: Path) -> None:
     """
     from perenne import upkeep
 
-    copy = upkeep.restore(root, file, progress=_show)
+    copy = _shown(upkeep.restore, root, file)
     click.echo(f"restored: the ledger stands at revision {copy.revision}, under a new epoch")
 
 
 @click.command()
 @click.argument("file", type=_FILE)
-@_workspace
+@options.workspace
 def export(file: Path, root: Path) -> None:
     """Write the ledger to a new FILE that checks itself.
 
@@ -133,13 +145,13 @@ def export(file: Path, root: Path) -> None:
     """
     from perenne import upkeep
 
-    written = upkeep.export(root, file, progress=_show)
+    written = _shown(upkeep.export, root, file)
     click.echo(f"{file}: {views.size(written.size_bytes)}, SHA-256 {written.sha256}")
 
 
 @click.command(name="import")
 @click.argument("file", type=_FILE)
-@_workspace
+@options.workspace
 def import_(file: Path, root: Path) -> None:
     """Take the exported FILE into the ledger of this new workspace, all or nothing.
 
@@ -152,7 +164,7 @@ def import_(file: Path, root: Path) -> None:
 
 
 @click.command()
-@_workspace
+@options.workspace
 @click.option("--older-than-days", type=float, help="Only jobs that ended longer ago.")
 @click.option("--keep", type=int, help="Keep the newest so many.")
 @click.option("--state", "states", multiple=True, help="Only jobs that ended so; may be given again.")
@@ -193,51 +205,15 @@ def _age_s(days: float | None) -> float | None:
     return None if days is None else days * 86_400
 
 
-@click.command()
-@click.argument("job")
-@_workspace
-@click.option("--reason", required=True, help="Why; it stays in the history.")
-def release(job: str, root: Path, reason: str) -> None:
-    """Let the BLOCKED JOB go on without what blocks it.
+def _shown(work: Callable[..., T], root: Path, file: Path) -> T:
+    """Long work, with a bar as it goes on."""
+    from perenne.surfaces.cli.bar import Bar
 
-    Example: perenne release JOB --reason "the limit was too low" --workspace case
-    """
-    _settle(root, lambda engine: engine.release(job, reason))
-
-
-@click.command()
-@click.argument("job")
-@_workspace
-@click.option("--reason", required=True, help="Why; it stays in the history.")
-def requeue(job: str, root: Path, reason: str) -> None:
-    """Start the FAILED, CANCELLED or DEAD JOB again.
-
-    Example: perenne requeue JOB --reason "the original is back" --workspace case
-    """
-    _settle(root, lambda engine: engine.requeue(job, reason))
+    bar = Bar()
+    try:
+        return work(root, file, progress=bar.show)
+    finally:
+        bar.clear()
 
 
-@click.command()
-@click.argument("job")
-@click.argument("to", type=click.Choice(["COMPLETED", "QUEUED", "FAILED"], case_sensitive=False))
-@_workspace
-@click.option("--reason", required=True, help="Why; it stays in the history.")
-def resolve(job: str, to: str, root: Path, reason: str) -> None:
-    """Settle a JOB in doubt: COMPLETED, QUEUED (run again) or FAILED.
-
-    Example: perenne resolve JOB queued --reason "the folder is back" --workspace case
-    """
-    from perenne import JobState
-
-    _settle(root, lambda engine: engine.resolve(job, JobState(to.upper()), reason))
-
-
-def _settle(root: Path, say: Callable[[Engine], Job]) -> None:
-    import perenne
-
-    with perenne.open(root, groups.required_app_of(root)) as engine:
-        job = say(engine)
-    click.echo(f"{job.id}  {job.state}")
-
-
-COMMANDS = (doctor, migrate, backup, restore, export, import_, purge, release, requeue, resolve)
+COMMANDS = (doctor, migrate, backup, restore, export, import_, purge)

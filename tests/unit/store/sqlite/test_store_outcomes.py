@@ -16,7 +16,8 @@ from perenne.core.job import Submission
 from perenne.core.publication import Published
 from perenne.core.states import JobState
 from perenne.errors import DiskLow, EngineError, OutcomeUnknown, StoreBusy, StoreFailed
-from perenne.store.ledger import Claim, Ending, Lane, Ledger
+from perenne.store.ledger import Claim, Ending, Lane, Ledger, Turn
+from perenne.store.notices import Notices
 from perenne.store.owners import Owner, Owners
 from perenne.store.sqlite.driver import SQLiteDriver
 
@@ -162,8 +163,9 @@ def test_without_a_recheck_it_is_unknown(ledger: Ledger, disk: Any, submission: 
     """A change that nobody can read back is neither claimed nor denied; the store works on."""
     ledger.submit(submission(1), now=1, actor="test")
     disk.fail("sync", "wal", apsw.IOError, FSYNC, times=1)
+    driver = ledger._driver
     with pytest.raises(OutcomeUnknown, match="not known whether the change was made"):
-        ledger.control("pause", None, now=1, actor="test")
+        driver.write(lambda tx: tx.run("set_store_controls", paused=True, stopped=False))
     ledger.control("pause", None, now=1, actor="test")
 
 
@@ -315,3 +317,96 @@ def test_waiting_is_bounded_for_everyone(ledger: Ledger, open_store: Open, submi
 
     assert other.write(hold) < 2.0  # one after the other they would wait for 4 s
     assert len(errors) == 20
+
+
+def words(ledger: Ledger, submission: Submit) -> dict[str, Callable[[], Any]]:
+    """What may be said beside submits, claims and ends, on a ledger where each of them changes something."""
+    ledger.submit(submission(1), now=1, actor="test")
+    running = claim(ledger)
+    ledger.submit(submission(2), now=1, actor="test")
+    driver = ledger._driver
+    notices = Notices(driver)
+    notices.register("first", now=1)
+    ledger.tell(submission(2).id, events.Cancel("because"), now=2, actor="test")
+    ledger.submit(submission(3), now=2, actor="test")
+    [notice] = notices.pending("first", 10)
+    return {
+        "tell": lambda: ledger.tell(submission(3).id, events.Pause("because"), now=5, actor="test"),
+        "ask": lambda: ledger.tell(submission(1).id, events.Pause("because"), now=5, actor="test"),
+        "settle": lambda: ledger.settle(running.token, events.Interrupted(Published.absent()), now=5, actor="test"),
+        "control": lambda: ledger.control("pause", None, now=5, actor="test"),
+        "add_queue": lambda: ledger.add_queue("another", 5),
+        "progress": lambda: ledger.progress(running.token, 1, 2, "half", now=5),
+        "join": lambda: Owners(driver).join(Owner("x", 2, "boot", "start"), now=5),
+        "leave": lambda: Owners(driver).leave("w", now=5),
+        "register": lambda: notices.register("second", now=5),
+        "acknowledge": lambda: notices.acknowledge(notice),
+    }
+
+
+WORDS = ("tell", "ask", "settle", "control", "add_queue", "progress", "join", "leave", "register", "acknowledge")
+EVERYTHING = (
+    "select (select group_concat(state || revision) from job), (select paused from store), "
+    "(select group_concat(name) from queue), (select group_concat(id || coalesce(left_at, '')) from owner), "
+    "(select group_concat(name) from listener), (select count(*) from notice), (select max(seq) from history)"
+)
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_every_word_is_found_out_about(
+    ledger: Ledger, disk: Any, submission: Submit, rows_after_crash: Rows, word: str
+) -> None:
+    """A word whose commit failed is known not to stand, and never appears; said again, it is heard."""
+    say = words(ledger, submission)[word]
+    before = rows_after_crash(EVERYTHING)
+    disk.fail("sync", "wal", apsw.IOError, FSYNC, times=1)
+    with pytest.raises(StoreFailed, match="was not made and will not appear"):
+        say()
+    assert rows_after_crash(EVERYTHING) == before
+    say()
+    assert rows_after_crash(EVERYTHING) != before
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_every_word_that_stands_is_answered(
+    ledger: Ledger, submission: Submit, rows_after_crash: Rows, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    """A word whose commit failed and took place all the same is answered as said."""
+    say = words(ledger, submission)[word]
+    before = rows_after_crash(EVERYTHING)
+    lie(monkeypatch, ledger)
+    say()
+    assert rows_after_crash(EVERYTHING) != before
+
+
+@pytest.mark.parametrize("code", [FSYNC, WRITE])
+@pytest.mark.parametrize("takes_place", [False, True])
+def test_a_turn_in_doubt_is_read_back_once_the_disk_answers(
+    ledger: Ledger,
+    disk: Any,
+    submission: Submit,
+    rows_after_crash: Rows,
+    monkeypatch: pytest.MonkeyPatch,
+    code: int,
+    takes_place: bool,
+) -> None:
+    """E-W3: by its attempt ids a turn is known to stand or not, and what was found is final, after a crash too."""
+    ledger.submit(submission(1), now=1, actor="test")
+    ended = Ending(claim(ledger).token, ENDED, 0.0)
+    ledger.submit(submission(2), now=1, actor="test")
+    made: list[Turn] = []
+    if takes_place:
+        lie(monkeypatch, ledger)
+        disk.fail("sync", "database", apsw.IOError, FSYNC)
+    else:
+        disk.fail("write" if code == WRITE else "sync", "wal", apsw.IOError, code)
+    with pytest.raises(OutcomeUnknown):
+        ledger.turn([ended], LANES, ["b"], owner="w", now=3, actor="worker:w", made=made)
+    for _ in range(2):
+        with pytest.raises((OutcomeUnknown, StoreFailed)):
+            ledger.stands([ended], made[0])
+    disk.heal()
+    stands = ledger.stands([ended], made[0])
+    assert stands is takes_place
+    found = rows_after_crash("select count(*), count(ended_at) from attempt")
+    assert found == ([[2, 1]] if stands else [[1, 0]])

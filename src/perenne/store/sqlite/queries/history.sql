@@ -50,6 +50,31 @@ limit :limit
 select coalesce(max(seq), 0)
 from history
 
+-- name: line_after
+-- A line about one subject by one actor at one instant, among those after :since.
+-- :since, :subject, :actor, :at
+select seq
+from history
+where seq > :since
+and subject = :subject
+and actor = :actor
+and at = :at
+limit 1
+
+-- name: find_listener
+-- A durable listener.
+-- :name
+select since
+from listener
+where name = :name
+
+-- name: find_notice
+-- A notice that is not acknowledged yet.
+-- :id
+select job
+from notice
+where id = :id
+
 -- name: insert_listener
 -- Someone who wants a notice of every end from now on.
 -- :name, :now

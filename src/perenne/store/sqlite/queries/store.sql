@@ -65,6 +65,14 @@ values (:id, :pid, :boot_id, :started, :now)
 on conflict (id) do update
 set left_at = null
 
+-- name: owner_present
+-- A worker that has not left.
+-- :id
+select joined_at
+from owner
+where id = :id
+and left_at is null
+
 -- name: close_owner
 -- A worker that left, or was proved dead.
 -- :id, :now
@@ -85,3 +93,29 @@ or id in (
     where job.state = 'RUNNING'
 )
 order by joined_at, id
+
+-- name: read_app_schema
+-- How many of the application's own migrations this ledger has seen; no row before the first.
+select version
+from app_schema
+
+-- name: set_app_schema
+-- Notes that one more was taken.
+-- :version
+insert into app_schema (singleton, version)
+values (1, :version)
+on conflict (singleton) do update
+set version = :version
+
+-- name: app_neighbours
+-- Everything of the schema, in an order that stays.
+select type, name, tbl_name, sql
+from sqlite_schema
+order by type, name
+
+-- name: app_references
+-- Each table that refers to another one, and that one.
+select listed.name, referred."table"
+from sqlite_schema as listed
+join pragma_foreign_key_list(listed.name) as referred
+where listed.type = 'table'
