@@ -97,17 +97,10 @@ class Worker:
             self._ring()  # the others shall watch over us from now on
             self._teller = Teller(self._ends)
             try:
-<<<<<<< HEAD
                 self._executor.begin(stay=stay)
                 self._slots.start()
-                self._meet_others()
-                self._recovery.sweep()
-                self._release_found()
-                self._loop(stay)
-=======
                 with self._tidier:
                     self._loop(stay)
->>>>>>> main
             except BaseException as fault:
                 self._fault = fault
                 self._drain.press(self._wishes())
