@@ -98,7 +98,7 @@ def _commands() -> Iterator[str]:
         inner = click.Context(command, info_name=name, parent=context)
         yield from [f"### {name}", ""]
         yield from (line.rstrip() for line in inspect.cleandoc(command.help or "").splitlines())
-        yield from ["", "```text", f"perenne {name} {' '.join(command.collect_usage_pieces(inner))}", "```", ""]
+        yield from ["", "```", f"perenne {name} {' '.join(command.collect_usage_pieces(inner))}", "```", ""]
         own = [param for param in command.params if isinstance(param, click.Option)]
         rows = [record for param in own if (record := param.get_help_record(inner))]
         if rows:

@@ -45,7 +45,7 @@ def cli() -> None:
     """
 
 
-@cli.command()
+@cli.command(short_help="Print the versions.")
 @options.as_json
 def version(as_json: bool) -> None:
     """Print the versions of Perenne, Python and SQLite.

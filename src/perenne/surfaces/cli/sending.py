@@ -25,7 +25,7 @@ MOST_AT_ONCE = 100
 PATIENCE_S = 3600.0  # of one wait; then the wait begins anew
 
 
-@click.command()
+@click.command(short_help="Store jobs durably.")
 @click.argument("words", nargs=-1, required=True, metavar="[APP] KIND [INPUT]")
 @options.maybe_workspace
 @click.option(
