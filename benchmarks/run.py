@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import children
 import machine
 import peers
 import scale
@@ -22,7 +23,7 @@ import wake
 import work
 from figures import keep, show
 
-BENCHMARKS = {one.__name__: one.measure for one in (submit, work, wake, takeover, tools, scale, start, peers)}
+BENCHMARKS = {one.__name__: one.measure for one in (submit, work, wake, takeover, tools, scale, start, peers, children)}
 ROUNDS, QUICK_ROUNDS = 5, 2
 PLACE = Path(__file__).parents[1] / "build"
 

@@ -101,6 +101,8 @@ POINTS: tuple[str, ...] = (
     "purge.written",
     "purge.committed",
     "purge.log_removed",  # the log of a job that is gone
+    "purge.lock_removed",  # of a worker that left and is dead
+    "purge.owners_forgotten",
     "copy.created",  # an empty file, to become a copy of a ledger
     "copy.filled",
     "backup.staged",

@@ -6,17 +6,18 @@ import atexit
 import os
 import threading
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from perenne import crashpoints, nearest
+from perenne import config, crashpoints, nearest
 from perenne.app import App
 from perenne.core import identity, limits, takes
 from perenne.errors import InvalidInput, NotAllowed, StoreForeign
+from perenne.files import ground
 from perenne.files import workspace as folder
 from perenne.files.workspace import Workspace
-from perenne.filesystem import refuse_unsafe
-from perenne.runtime import clock, luck, owner
+from perenne.runtime import clock, luck, owner, retention_rule
 from perenne.runtime.engine import Engine
 from perenne.runtime.snapshot_keeper import Keeper, Watched
 from perenne.store import apptables, migrate
@@ -26,31 +27,39 @@ from perenne.store.ledger import Ledger
 
 Access = Literal["read", "write", "work"]
 
-WORKSPACE = "PERENNE_WORKSPACE"
 _guard = threading.Lock()
 _own: dict[tuple[int, str], Engine] = {}
 
 
-def create(root: Path | str, app: App, *, name: str, id: str | None = None, specimen: bool = False) -> Workspace:
+def create(
+    root: Path | str,
+    app: App,
+    *,
+    name: str,
+    id: str | None = None,
+    specimen: bool = False,
+    allow_filesystems: Sequence[str] = (),
+) -> Workspace:
     """Make a folder a workspace of this app: folders, ledger, and at last the manifest.
 
+    Args: allow_filesystems: names of unsafe file systems to accept in spite of the danger; the manifest records them.
     Raises: StoreExists, UnsafeFilesystem, InvalidInput, StoreFailed.
     """
     from perenne.store.sqlite import driver
 
-    takes.check(root=root, app=app, specimen=specimen)
+    takes.check(root=root, app=app, specimen=specimen, allow_filesystems=allow_filesystems)
     root = Path(root).absolute()
     limits.check_text("name", name, limits.NAME_BYTES)
     if id is not None:
         identity.check_uuid("id", id)
     tables = _tables(app)
     folder.refuse_existing(root)
-    refuse_unsafe(root)
-    made = Workspace(root, id or str(uuid.uuid4()), name, app.name, specimen, app.runtime)
+    accepted = ground.accepted(root, allow_filesystems)
+    made = Workspace(root, id or str(uuid.uuid4()), name, app.name, specimen, app.runtime, accepted)
     made.make_folders()
     now = clock.SYSTEM.now()
-    driver.create(made.ledger, workspace=made.id, now=now, tables=tables)
-    opened = driver.SQLiteDriver(made.ledger, workspace=made.id)
+    driver.create(made.ledger, workspace=made.id, now=now, allowed=accepted, tables=tables)
+    opened = driver.SQLiteDriver(made.ledger, workspace=made.id, allowed=accepted)
     try:
         for queue, capacity in app.queues.items():
             Ledger(opened).add_queue(queue, capacity)
@@ -80,6 +89,8 @@ def open(root: Path | str, app: App, *, access: Access = "write", clock: clock.C
         )
     if access != "read":
         crashpoints.arm(os.environ, specimen=found.specimen)
+    if access == "work":
+        retention_rule.of(found)  # a rule that cannot be carried out is refused before anything is opened
     holding = owner.take(found, alone=app.one_worker) if access == "work" else None
     try:
         driver = SQLiteDriver(
@@ -109,15 +120,17 @@ def _tables(app: App) -> AppTables | None:
 
 
 def open_own(app: App) -> Engine:
-    """The engine of the app's own workspace, the folder that PERENNE_WORKSPACE names; opened once, until the end.
+    """The engine of the app's own workspace; opened once, until the end of the process.
 
-    Raises: NotAllowed: no folder is named; and as `open`.
+    Its folder is what the settings name (PERENNE_WORKSPACE, else [tool.perenne] in pyproject.toml), else the folder
+    below this one that is named like the app, else one that is found here and is the app's.
+    Raises: NotAllowed: there is none; and as `open`.
     """
-    root = os.environ.get(WORKSPACE)
-    if not root:
+    root = _own_workspace(app, Path.cwd())
+    if root is None:
         raise NotAllowed(
             f"app {app.name}: no engine of it is open here; open one with `with perenne.open(…)`, "
-            f"or name its workspace in {WORKSPACE}"
+            f"or name its workspace in PERENNE_WORKSPACE"
         )
     place = (id(app), os.path.abspath(root))
     with _guard:
@@ -125,6 +138,16 @@ def open_own(app: App) -> Engine:
             _own[place] = open(root, app)
             atexit.register(_own[place].close)
         return _own[place]
+
+
+def _own_workspace(app: App, here: Path) -> Path | None:
+    said = config.read({}, os.environ, here)
+    if said.workspace is not None and not (said.sources or {}).get("workspace", "").startswith("found"):
+        return said.workspace
+    for place in (here / app.name, said.workspace):
+        if place is not None and (place / config.MANIFEST).is_file() and folder.read(place).app == app.name:
+            return place
+    return None
 
 
 nearest.register(open_own)

@@ -39,12 +39,12 @@ def name_of(program: str) -> str:
 
 
 def run(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run the lines of a shell block, with our `python` and `perenne`; the first line that fails ends it."""
-    ours = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    """Run the lines of a shell block, with our programs first; the first line that fails ends it."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     return subprocess.run(
         ["bash", "-ec", script],
         cwd=folder,
-        env={**os.environ, "PATH": ours},
+        env=environment,
         capture_output=True,
         text=True,
         timeout=RUN_S,
@@ -75,8 +75,11 @@ def test_every_program_is_run(page: str) -> None:
     """A page that shows a program also shows how it is run."""
     blocks = blocks_of((ROOT / page).read_text(encoding="utf-8"))
     shown = {name_of(text) for language, text in blocks if language == "python"}
-    lines = "".join(text for language, text in blocks if language == "sh")
-    assert shown == {*re.findall(r"\w+\.py", lines), *(f"{name}.py" for name in re.findall(r"(\w+):app", lines))}
+    commands = "\n".join(text for language, text in blocks if language == "sh")
+    run = set(re.findall(r"\w+\.py", commands)) | {
+        f"{name}.py" for name in re.findall(r"perenne worker (\w+):", commands)
+    }
+    assert shown == run
 
 
 def test_there_are_programs() -> None:

@@ -1,23 +1,32 @@
-"""The README says what a `kill -9` in the middle of its two commands leaves; here each is killed at each place."""
+"""The README says what a `kill -9` in the middle of its program leaves; here the program is killed at each place."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 README = Path(__file__).parents[2] / "README.md"
-SUBMIT = ["submit", "shop:app", "add", '{"a": 2, "b": 3}', "--key", "the answer"]
-WORK = ["worker", "shop:app", "--until-idle"]
+# What the README's commands do, in one process and with a key, so that doing it again is doing it once.
+RUN = """
+import os, perenne
+from demo import add, app
 
-# Where it dies, and how many attempts the job has had when both were said again.
+if not os.path.exists("demo"):
+    perenne.create("demo", app, name="Demo", specimen=True)
+with perenne.open("demo", app, access="work") as engine:
+    receipt = add.options(key="the answer").enqueue(2, 3)
+    engine.work()
+    job = engine.job(receipt.job_id)
+    print(job.state, job.result, len(engine.jobs()), job.number)
+"""
+
+# Where it dies, and how many attempts the job has had when the next run is over.
 BEFORE_SUBMIT_RETURNED = ["submit.written", "submit.committed", "submit.woken"]
 BEFORE_THE_CLAIM = ["claim.written"]
 WHILE_THE_HANDLER_RAN = [
@@ -34,25 +43,19 @@ PLACES = [
 ]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """The module of the README, and a specimen workspace for it, in which crash points may be armed."""
-    found = re.search(
-        r"^```python\n(# shop\.py\n.*?)^```$", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
-    )
+def save_program(folder: Path) -> None:
+    """The program of the README, under its name."""
+    found = re.search(r"^```python\n# demo\.py\n(.*?)^```$", README.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     assert found
-    (tmp_path / "shop.py").write_text(found[1])
-    code = "import perenne, shop; perenne.create('shop', shop.app, name='Shop', specimen=True)"
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=60)
-    return tmp_path
+    (folder / "demo.py").write_text(found[1])
 
 
-def say(words: list[str], folder: Path, point: str | None = None) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PERENNE_")}
+def run(code: str, folder: Path, point: str | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **({"PERENNE_CRASH_POINT": point} if point else {})}
     return subprocess.run(
-        [sys.executable, "-m", "perenne", *words],
+        [sys.executable, "-c", code],
         cwd=folder,
-        env={**kept, **({"PERENNE_CRASH_POINT": point} if point else {})},
+        env=environment,
         capture_output=True,
         text=True,
         timeout=60,
@@ -60,24 +63,12 @@ def say(words: list[str], folder: Path, point: str | None = None) -> subprocess.
     )
 
 
-def test_the_commands_are_those_of_the_readme() -> None:
-    """What is killed here is what the README says."""
-    text = README.read_text(encoding="utf-8")
-    assert "perenne worker shop:app --until-idle" in text
-    assert """perenne submit shop:app add '{"a": 2, "b": 3}' --key "the answer\"""" in text
-
-
 @pytest.mark.parametrize(("point", "attempts"), PLACES)
-def test_the_commands_are_killed_and_said_again(point: str, attempts: int, folder: Path) -> None:
-    """Killed at any place, saying both again ends with the one job completed, after as many attempts as it says."""
-    first = say(SUBMIT, folder, point if point in BEFORE_SUBMIT_RETURNED else None)
-    if point in BEFORE_SUBMIT_RETURNED:
-        assert (first.returncode, first.stdout) == (-signal.SIGKILL, "")
-    else:
-        assert say(WORK, folder, point).returncode == -signal.SIGKILL
-    for words in (SUBMIT, WORK):
-        ended = say(words, folder)
-        assert ended.returncode == 0, ended
-    (job,) = json.loads(say(["ps", "--json"], folder).stdout)["jobs"]
-    page: dict[str, Any] = json.loads(say(["show", job["id"], "--json"], folder).stdout)
-    assert (page["state"], page["result"], page["number"]) == ("COMPLETED", 5, attempts)
+def test_the_program_is_killed_and_run_again(point: str, attempts: int, tmp_path: Path) -> None:
+    """Killed at any place, the next run ends with the one job completed, after as many attempts as the README says."""
+    save_program(tmp_path)
+    killed = run(RUN, tmp_path, point)
+    assert killed.returncode == -signal.SIGKILL
+    assert not killed.stdout
+    again = run(RUN, tmp_path)
+    assert again.stdout == f"COMPLETED b'5' 1 {attempts}\n", again.stderr

@@ -158,6 +158,19 @@ def hold_much(context: Context, order: Order) -> int:
     return len(bytearray(b"x") * (64 << 20))
 
 
+KEPT: list[bytearray] = []
+
+
+def keep_some(context: Context, order: Order) -> dict[str, Any]:
+    KEPT.append(bytearray(b"x") * (8 << 20))
+    return work(context, order)
+
+
+def keep_much(context: Context, order: Order) -> dict[str, Any]:
+    KEPT.append(bytearray(b"x") * (128 << 20))
+    return work(context, order)
+
+
 class Odd(BaseException):
     """What no handler should raise."""
 
@@ -240,6 +253,10 @@ def say_a_lot(context: Context, order: Order) -> None:
     context.log("short")
 
 
+if os.environ.get("PERENNE_TEST_BREAK_IMPORT"):
+    raise RuntimeError("broken on purpose")
+
+
 def kind_of(name: str, **fields: Any) -> Kind:
     return Kind(f"child.{name}", 1, act, Order, isolation="process", **fields)
 
@@ -256,6 +273,13 @@ def main(root: str, slots: str, grace_s: str) -> None:
     drain.GRACE_S = float(grace_s)
     with perenne.open(root, app, access="work") as engine:
         worker = engine.worker(slots=int(slots))
+        stop = worker.stop
+
+        def tell_and_stop() -> None:
+            stop()
+            print("told", flush=True)
+
+        worker.stop = tell_and_stop  # type: ignore[method-assign]
         print("ready", flush=True)
         worker.run(stay=True)
 

@@ -22,6 +22,7 @@ MEMORY_LIMIT_BYTES = range(128 << 20, 1 << 48)
 SLOTS_MOST = 1024
 KEEP_MOST = 1 << 31
 AGE_MOST_S = 1e9
+AGE_MOST_DAYS = 11_574  # the same
 ROWS_MOST = (1 << 63) - 1
 VERSION_MOST = 1_000_000_000
 RESOLVED = (JobState.COMPLETED, JobState.QUEUED, JobState.FAILED)
@@ -157,11 +158,18 @@ _WANTED: dict[str, Wanted] = {
     "keep": _or_none(_whole(0, KEEP_MOST), _LEFT_OUT),
     "states": _some(lambda one: one in tuple(FINAL), f"some states of finished jobs: {', '.join(sorted(FINAL))}"),
     "history": Wanted(lambda value: value in ("pruned", "kept"), "; give pruned or kept"),
+    # the same in a manifest
+    "older_than_days": Wanted(
+        lambda value: _is_number(value) and 0 <= value <= AGE_MOST_DAYS,
+        f", the limit is 0 to {AGE_MOST_DAYS} days; give a number in it",
+    ),
+    "keep_history": _one(bool, "true or false"),
     # a workspace
     "root": Wanted(_is_place, "; give the path of a folder"),
     "app": _like("kinds", "queues", words="the App whose workspace it is"),
     "clock": _like("now", "monotonic", words="a Clock"),
     "specimen": _FLAG,
+    "allow_filesystems": _some(lambda one: isinstance(one, str) and one != "", "a list of names such as 'nfs4'"),
     # an app
     "kinds": _some(lambda one: True, "a list of kinds"),
     "queues": _one(Mapping, "the bound of each queue by its name"),

@@ -34,10 +34,11 @@ class Lock:
         self._process = os.getpid()
 
     @classmethod
-    def take(cls, path: Path, *, text: str = "") -> Lock | None:
+    def take(cls, path: Path, *, text: str | None = "") -> Lock | None:
         """The lock, or None at once when somebody holds it; the file is created (0600) and stays for ever.
 
-        Args: text: who holds it, for people only (pid, boot id, start time); replaces the text of the last holder.
+        Args: text: who holds it, for people only (pid, boot id, start time); replaces the text of the last holder,
+            unless it is None.
         Raises:
             StoreFailed: the file cannot be opened or locked, or is not a regular file.
         """
@@ -50,7 +51,8 @@ class Lock:
             if not locked:
                 _close(descriptor)
                 return None
-            _replace_text(descriptor, text)
+            if text is not None:
+                _replace_text(descriptor, text)
             return cls(path, descriptor)
         raise StoreFailed(
             f"lock file {path} was replaced {_MOST_REPLACEMENTS} times while being locked; find what deletes it",
@@ -148,7 +150,8 @@ def _is_at(descriptor: int, path: Path) -> bool:
 def _replace_text(descriptor: int, text: str) -> None:
     # A full disk must not keep a worker from its lock: it is the worker who makes room again.
     with contextlib.suppress(OSError):
-        os.ftruncate(descriptor, 0)
+        if os.fstat(descriptor).st_size:
+            os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, text.encode("utf-8", "replace")[:_MOST_TEXT_BYTES], 0)
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from perenne.errors import InvalidInput, StoreExists, StoreForeign, StoreMissing
@@ -23,6 +24,7 @@ class Workspace:
 
     Args: id: UUID, also in the ledger. app: whose jobs these are. specimen: made for trials, crash points may be armed.
     runtime: where the engine keeps its own files, below the root. allow_filesystems: unsafe ones that are accepted.
+    retention: the table of that name as it stands in the manifest, unchecked; None: there is none.
     """
 
     root: Path
@@ -32,6 +34,7 @@ class Workspace:
     specimen: bool = False
     runtime: str = ".perenne"
     allow_filesystems: tuple[str, ...] = ()
+    retention: Mapping[str, object] | None = field(default=None, hash=False)
 
     @property
     def manifest(self) -> Path:
@@ -59,6 +62,10 @@ class Workspace:
 
     def lock_of(self, owner_id: str) -> Path:
         return self.owners_folder / f"{owner_id}.lock"
+
+    @property
+    def retention_lock(self) -> Path:
+        return self.own_folder / "retention.lock"
 
     @property
     def children_folder(self) -> Path:
@@ -122,6 +129,7 @@ def read(root: Path) -> Workspace:
 
 def _parsed(root: Path, values: dict[str, object]) -> Workspace:
     known = {"id": str, "name": str, "app": str, "specimen": bool, "runtime": str, "allow_filesystems": list}
+    known["retention"] = dict  # what is in it is for who carries it out to say
     known["settings"] = dict  # what is in it is for `perenne.config` to say
     for key, value in values.items():
         if key not in known:
@@ -132,7 +140,9 @@ def _parsed(root: Path, values: dict[str, object]) -> Workspace:
     if Path(runtime).is_absolute() or ".." in Path(runtime).parts:
         raise ValueError(f"runtime: {runtime!r} leaves the workspace")
     allowed = values.get("allow_filesystems", [])
+    retention = values.get("retention")
     assert isinstance(allowed, list)
+    assert retention is None or isinstance(retention, dict)
     return Workspace(
         root=root,
         id=str(values["id"]),
@@ -141,6 +151,7 @@ def _parsed(root: Path, values: dict[str, object]) -> Workspace:
         specimen=bool(values.get("specimen", False)),
         runtime=runtime,
         allow_filesystems=tuple(map(str, allowed)),
+        retention=retention,
     )
 
 

@@ -41,14 +41,11 @@ ANSWERS: dict[str, type[events.Answer]] = {
 
 
 class Attendants:
-    """What every attempt in a child shares.
+    """What every attempt in a child shares."""
 
-    Args: owner: the id of this worker.
-    """
-
-    def __init__(self, workspace: Workspace, ledger: Ledger, clock: Clock, children: Children, owner: str) -> None:
+    def __init__(self, workspace: Workspace, ledger: Ledger, clock: Clock, children: Children) -> None:
         self.children = children
-        self._workspace, self._ledger, self._clock, self._owner = workspace, ledger, clock, owner
+        self._workspace, self._ledger, self._clock = workspace, ledger, clock
 
     def attend(self, kind: Kind, claim: Claim, context: Context, wishes: Wishes, log: JobLog) -> events.Answer:
         """Run one attempt in a child of the pool; how it ended, whatever became of the child."""
@@ -58,7 +55,7 @@ class Attendants:
             return call.failure(kind, error, log)
         one = Attendant(child, claim, context, wishes=wishes, ledger=self._ledger, log=log, clock=self._clock)
         try:
-            answer = one.attend(self._workspace, self._owner)
+            answer = one.attend(self._workspace)
         except StoreFailed as error:
             answer = call.failure(kind, error, log)
         if one.death is None:
@@ -102,13 +99,13 @@ class Attendant:
             "log": self._write,
         }
 
-    def attend(self, workspace: Workspace, owner: str) -> events.Answer:
+    def attend(self, workspace: Workspace) -> events.Answer:
         """Let the child call the handler; the answer, whatever became of the child.
 
         Raises: StoreFailed: its lock file cannot be made; the handler was not called.
         """
         lock_file = workspace.lock_of_child(self._claim.token.attempt)
-        lock = Lock.take(lock_file, text=orphans.text_of(owner, self._child.pid, self._child.started))
+        lock = Lock.take(lock_file, text=self._child.named)
         assert lock is not None, "an attempt has one child"
         crash_point("run.child_locked")
         self._child.serial += 1
@@ -126,7 +123,7 @@ class Attendant:
 
     def _prove_the_end(self, lock_file: Path) -> Lock:
         """The lock that everything of the attempt kept. What is left of it is ended first."""
-        left = Lock.take(lock_file)
+        left = Lock.take(lock_file, text=None)
         if self.death is None and (left is None or self._term_at is not None):
             self.death = self._child.end()  # its handler left copies of it, or it was told to end
         while left is None:
@@ -150,15 +147,17 @@ class Attendant:
         for descriptor in (self._child.link.fileno(), self._child.nudges, self._child.death):
             if descriptor >= 0:
                 poll.register(descriptor, select.POLLIN)
+        left_ms = self._watch()
         while self._answer is None:
-            left_s = self._watch()
-            ready = {descriptor for descriptor, _ in poll.poll(None if left_s is None else int(left_s * 1000) + 1)}
+            ready = {descriptor for descriptor, _ in poll.poll(left_ms)}
             if self._child.nudges in ready:
                 empty(self._child.nudges)
             if self._child.link.fileno() in ready:
                 self._do(*self._child.link.receive())
             elif self._child.death in ready:
                 raise ConnectionResetError("the child has ended")
+            if left_ms is not None or self._child.nudges in ready:
+                left_ms = self._watch()
 
     def _do(self, name: str, values: list[Any]) -> None:
         if name == "ended":
@@ -202,9 +201,12 @@ class Attendant:
             return msgspec.convert({**ended.fields, "backoff": self._kind.backoff}, events.Raised)
         return msgspec.convert(ended.fields, ANSWERS[ended.answer])
 
-    def _watch(self) -> float | None:
-        """Take the step that is due against an attempt that overstays; seconds until the next one."""
-        now = self._clock.monotonic()
+    def _watch(self) -> int | None:
+        """Take the step that is due against an attempt that overstays; milliseconds until the next one, if any."""
+        left_s = self._step(self._clock.monotonic())
+        return None if left_s is None else int(left_s * 1000) + 1
+
+    def _step(self, now: float) -> float | None:
         if self._kind.wall_limit_s is not None and now - self._began_at >= self._kind.wall_limit_s:
             self._wishes.ask("wall")
         if self._term_at is not None:

@@ -24,7 +24,7 @@ from perenne.core.kind import Kind
 from perenne.crashpoints import crash_point
 from perenne.errors import ChildFailed
 from perenne.files.workspace import Workspace
-from perenne.runtime import hearing, importable, proxy, toolhost
+from perenne.runtime import hearing, importable, orphans, proxy, toolhost
 from perenne.runtime.child import Greeting
 from perenne.runtime.link import Link
 from perenne.runtime.owner import started
@@ -47,27 +47,32 @@ class Death(msgspec.Struct, frozen=True):
 
 
 class ChildProcess:
-    """A process that serves one kind. Started by one thread for good; used by one slot at a time."""
+    """A process that serves one kind. Started by one thread for good; used by one slot at a time.
 
-    def __init__(self, kind: Kind, workspace: Workspace) -> None:
+    `named` stands in the lock files of its attempts.
+    """
+
+    def __init__(self, kind: Kind, workspace: Workspace, owner: str) -> None:
         self.kind, self.serial, self.served = kind, 0, 0
         self.resident_bytes: int | None = None  # after its first attempt
         greeting = Greeting(list(sys.path), dict(os.environ), workspace, importable.reference(kind))
-        with contextlib.ExitStack() as lent:
+        with contextlib.ExitStack() as held, contextlib.ExitStack() as lent:
             near, far = socket.socketpair()
+            held.enter_context(near)
             lent.enter_context(far)
-            readable, self._wishes = os.pipe()
-            lent.callback(os.close, readable)
-            os.set_blocking(self._wishes, False)
-            self.nudges, self._nudge = os.pipe()
-            os.set_blocking(self.nudges, False)
-            os.set_blocking(self._nudge, False)
-            self._report = tempfile.TemporaryFile()  # noqa: SIM115
-            given = [far.fileno(), readable, self._report.fileno()]
-            self.process = _spawn(given)
-        crash_point("run.child_spawned")
-        self.pid, self.started = self.process.pid, started(self.process.pid) or "unknown"
-        self.death = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else -1
+            readable, self._wishes = _pipe(held)
+            self.nudges, self._nudge = _pipe(held)
+            self._report = held.enter_context(tempfile.TemporaryFile())
+            os.set_blocking(readable, True)
+            self.process = _spawn([far.fileno(), readable, self._report.fileno()])
+            held.callback(self.process.wait)
+            held.callback(self.process.kill)
+            crash_point("run.child_spawned")
+            self.pid = self.process.pid
+            self.named = orphans.text_of(owner, self.pid, started(self.pid) or "unknown")
+            self.death = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else -1
+            os.close(readable)
+            held.pop_all()
         self.link = Link(near)
         self._ready, self._buried = False, False
         self._telling = threading.Lock()
@@ -152,6 +157,15 @@ class ChildProcess:
         self.link.close()
         self._report.close()
         return Death(_said(self.process.returncode), used.ru_maxrss * 1024, report)
+
+
+def _pipe(held: contextlib.ExitStack) -> tuple[int, int]:
+    """Both ends, which do not block; closed with the stack."""
+    ends = os.pipe()
+    for end in ends:
+        held.callback(os.close, end)
+        os.set_blocking(end, False)
+    return ends
 
 
 def _spawn(given: list[int]) -> subprocess.Popen[bytes]:

@@ -27,11 +27,11 @@ Idle = deque["Future[ChildProcess]"]
 class Children:
     """A pool with a line of idle children for each kind; any slot may borrow from it.
 
-    Args: most: how many slots may borrow at once.
+    Args: owner: the id of the worker. most: how many slots may borrow at once.
     """
 
-    def __init__(self, workspace: Workspace, most: int) -> None:
-        self._workspace, self._most = workspace, most
+    def __init__(self, workspace: Workspace, owner: str, most: int) -> None:
+        self._workspace, self._owner, self._most = workspace, owner, most
         self._idle: dict[str, Idle] = {}
         self._changing = threading.Lock()
         self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -144,7 +144,7 @@ class Children:
 
         def start() -> None:
             try:
-                coming.set_result(ChildProcess(kind, self._workspace))
+                coming.set_result(ChildProcess(kind, self._workspace, self._owner))
             except BaseException as error:
                 coming.set_exception(error)
 

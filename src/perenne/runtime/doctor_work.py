@@ -10,6 +10,7 @@ from pathlib import Path
 from perenne.app import App
 from perenne.files import kernel_locks
 from perenne.files.workspace import Workspace
+from perenne.runtime import retention_rule
 from perenne.runtime.clock import Clock
 from perenne.runtime.findings import Finding, bad, ok, some, warn
 from perenne.runtime.lookup import stamp
@@ -53,6 +54,15 @@ def controls(ward: Ward) -> Iterator[Finding]:
         yield warn("controls", f"paused or stopped: {some(closed)}", "resume what should go on")
     else:
         yield ok("controls", "nothing is paused or stopped")
+
+
+def retention(ward: Ward) -> Iterator[Finding]:
+    """Which finished jobs go by themselves."""
+    rule = retention_rule.of(ward.workspace)
+    if rule is None:
+        yield ok("retention", "every job is kept: the manifest has no [retention]")
+    else:
+        yield ok("retention", f"workers remove {retention_rule.words(rule)}")
 
 
 def contradictions(ward: Ward) -> Iterator[Finding]:
@@ -229,6 +239,7 @@ def _names(folder: Path) -> set[str]:
 
 CHECKS = (
     controls,
+    retention,
     contradictions,
     owners,
     owner_locks,

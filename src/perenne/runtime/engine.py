@@ -28,6 +28,7 @@ from perenne.runtime.luck import Luck
 from perenne.runtime.owner import Holding
 from perenne.runtime.patience import patiently
 from perenne.runtime.recovery import Recovery
+from perenne.runtime.tidier import Tidier
 from perenne.runtime.transaction import Transaction
 from perenne.runtime.view import View
 from perenne.runtime.worker import Report, Worker
@@ -236,7 +237,9 @@ class Engine:
         recovery = Recovery(*parts, f"worker:{owner.id}")
         perform = Completion(executor, self._driver, self._ends, self._luck, f"worker:{owner.id}").perform
         told = (self._ends, self._luck, self._log, self._ring)
-        self._worker = Worker(executor, recovery, self._reader, owner, *told, slots=slots, near=self, perform=perform)
+        tidier = Tidier(self.workspace, self._driver, self._clock, f"worker:{owner.id}", self._log)
+        rest = (executor, recovery, self._reader, owner, *told)
+        self._worker = Worker(*rest, slots=slots, near=self, perform=perform, tidier=tidier)
         return self._worker
 
     def work(self, *, slots: int = 1, stay: bool = False) -> Report:

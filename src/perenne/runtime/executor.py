@@ -43,7 +43,7 @@ class Executor:
         Raises: InvalidInput: a kind runs in a child, which could not find it.
         """
         importable.check(app.kinds)
-        attendants = Attendants(workspace, ledger, clock, Children(workspace, slots), owner)
+        attendants = Attendants(workspace, ledger, clock, Children(workspace, owner, slots))
         return cls(workspace, app, ledger, clock, Watchdog(clock), attendants)
 
     def begin(self, *, stay: bool) -> None:

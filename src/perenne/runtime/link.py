@@ -49,6 +49,12 @@ class Link:
 
         Raises: OSError: nobody is at the other end any more. ValueError: what came is no message.
         """
+        if not self._received:
+            data = self._channel.recv(_PIECE_BYTES)
+            # As good as always: exactly one message.
+            if len(data) > _LENGTH.size and _LENGTH.unpack_from(data)[0] == len(data) - _LENGTH.size:
+                return _opened(data[_LENGTH.size :])
+            self._take(data)
         return self._whole() or self._read(self._piece)
 
     def receive_with(self, descriptors: list[int]) -> tuple[str, list[Any]]:
@@ -71,12 +77,14 @@ class Link:
 
     def _read(self, piece: Any) -> tuple[str, list[Any]]:
         while True:
-            data = piece()
-            if not data:
-                raise ConnectionResetError("the other end is closed")
-            self._received = self._received + data if self._received else data
+            self._take(piece())
             if (message := self._whole()) is not None:
                 return message
+
+    def _take(self, data: bytes) -> None:
+        if not data:
+            raise ConnectionResetError("the other end is closed")
+        self._received += data
 
     def _whole(self) -> tuple[str, list[Any]] | None:
         """The message that stands first in what was received, if all of it is here."""

@@ -46,7 +46,7 @@ def end(path: Path) -> Lock | None:
 def take(path: Path, *, protocol: str) -> Lock | None:
     """The lock of an attempt whose child let go of it, once what its handler forked is ended; None when it will not."""
     patient_until = time.monotonic() + PATIENCE_S
-    while (lock := Lock.take(path)) is None:
+    while (lock := Lock.take(path, text=None)) is None:
         if time.monotonic() > patient_until:
             return None
         for pid in kernel_locks.keepers(path):

@@ -1,4 +1,4 @@
-"""Deletes what is final and old: rows by `store.retention`, then the logs of the jobs that are gone.
+"""Deletes what is final and old: jobs by `store.retention`, their logs, and workers that left and ran nothing kept.
 
 What does not live here: which jobs go (`store.retention`), and artefacts.
 """
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from perenne.crashpoints import crash_point
 from perenne.errors import StoreFailed
+from perenne.files.lock import Lock
 from perenne.files.workspace import Workspace
 from perenne.runtime.clock import Clock
 from perenne.store.retention import STEP_JOBS, Removed, Retention, Rule
@@ -47,7 +48,31 @@ class Pruner:
             if progress is not None:
                 progress(removed)
             self.breathe(BREATH_S)
-        return removed
+        return removed + self._forget_owners(rule)
+
+    def _forget_owners(self, rule: Rule) -> Removed:
+        """Remove the rows of workers that left and ran nothing that is kept, then nothing of them is left."""
+        before = self.clock.now() - int((rule.older_than_s or 0.0) * 1e6)
+        ids, most = self.retention.owners.forgettable(left_before=before)
+        settled = [id for id in ids if self._is_gone(id)]
+        forgotten = 0
+        for start in range(0, len(settled), max(most, 1)):
+            forgotten += self.retention.owners.forget(settled[start : start + most])
+            self.breathe(BREATH_S)
+        return Removed(owners=forgotten)
+
+    def _is_gone(self, owner_id: str) -> bool:
+        """Whether the process of a worker that left is gone too; its lock file, left by a kill, goes with it."""
+        path = self.workspace.lock_of(owner_id)
+        if not path.exists():
+            return True  # the row says that it left, so nothing of it waits to be settled
+        lock = Lock.take(path)
+        if lock is None:
+            return False  # the process may join again
+        with lock:
+            path.unlink(missing_ok=True)
+            crash_point("purge.lock_removed")
+        return True
 
     def _remove_logs(self, ids: tuple[str, ...]) -> None:
         for id in ids:

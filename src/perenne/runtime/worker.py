@@ -25,6 +25,7 @@ from perenne.runtime.recovery import Recovery
 from perenne.runtime.slots import Running, Slots
 from perenne.runtime.standstill import PASSING, Standstill
 from perenne.runtime.teller import Teller
+from perenne.runtime.tidier import Tidier
 from perenne.runtime.turns import Taken, Turns
 from perenne.runtime.wake import Bell
 from perenne.runtime.watch import Watch
@@ -63,11 +64,12 @@ class Worker:
         slots: int,
         near: nearest.Open,
         perform: Callable[[Claim, Wishes], events.Ended],
+        tidier: Tidier,
     ) -> None:
         """Args: near: where a handler's tasks go when they are enqueued. perform: runs an attempt."""
         self._executor, self._recovery, self._reader, self._owner = executor, recovery, reader, owner
         self._ledger, self._clock, self._ends, self._log = executor.ledger, executor.clock, ends, log
-        self._ring, self._actor, self._near = ring, f"worker:{owner.id}", near
+        self._ring, self._actor, self._near, self._tidier = ring, f"worker:{owner.id}", near, tidier
         self._bell: Bell | None = None
         self._slots = Slots(perform, slots, self._clock)
         self._drain = Drain(self._clock)
@@ -97,7 +99,8 @@ class Worker:
             self._executor.begin(stay=stay)
             self._slots.start()
             try:
-                self._loop(stay)
+                with self._tidier:
+                    self._loop(stay)
             except BaseException as fault:
                 self._fault = fault
                 self._drain.press(self._wishes())
@@ -185,7 +188,8 @@ class Worker:
             self._go_on(self._turns.recall())
             ended = self._not_recorded(self._slots.take_ended())
             wanted = 0 if self._drain.begun else max(self._slots.room, 0)
-            taken = self._turns.take(ended, wanted, company=self._slots.company)
+            ahead = max(wanted - self._slots.free, 0)
+            taken = self._turns.take(ended, wanted, company=self._slots.company, ahead=ahead)
         except PASSING as error:
             return self._wait_for(error)
         if taken is not None:

@@ -5,12 +5,17 @@ Rows are for people and for recovery; that an owner lives is proved by its kerne
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from perenne.core.job import Attempt
 from perenne.crashpoints import crash_point
 from perenne.store import rows
 from perenne.store.driver import Driver, Transaction
+
+LOOKED_THROUGH = 50_000  # attempts, in some 10 ms
+MOST_FORGOTTEN = 256
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -55,6 +60,29 @@ class Owners:
     def open_attempts(self) -> set[str]:
         """Ids of all attempts that have not ended."""
         return {attempt.id for attempt in self._driver.read(_running)}
+
+    def forgettable(self, *, left_before: int) -> tuple[list[str], int]:
+        """Ids of workers that left before and that no attempt names, oldest first; how many may go in one transaction.
+
+        None in a ledger with more than 50,000 attempts: SQLite looks through all of them for each row that goes.
+        Args: left_before: UTC microseconds.
+        """
+
+        def look(tx: Transaction) -> tuple[list[str], int]:
+            ((attempts,),) = tx.all("count_attempts", most=LOOKED_THROUGH + 1)
+            if attempts > LOOKED_THROUGH:
+                return [], 0
+            found = tx.all("forgettable_owners", left_before=left_before)
+            return [row[0] for row in found], min(max(LOOKED_THROUGH // max(attempts, 1), 1), MOST_FORGOTTEN)
+
+        return self._driver.read(look)
+
+    def forget(self, ids: Sequence[str]) -> int:
+        """Remove those of these workers that still left and that no attempt names; how many went."""
+        named = msgspec.json.encode(ids).decode()
+        forgotten = self._driver.write(lambda tx: tx.run("forget_owners", ids=named))
+        crash_point("purge.owners_forgotten")
+        return forgotten
 
     def epoch(self) -> int:
         """The store's epoch, the third part of each token."""

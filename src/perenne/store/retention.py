@@ -17,6 +17,7 @@ from perenne.core.states import FINAL, JobState
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput
 from perenne.store.driver import Driver, Transaction
+from perenne.store.owners import Owners
 
 STEP_JOBS = 256
 STEP_ROWS = 4096  # some 50 ms on a slow disk; one job may have more, and is then a step of its own
@@ -45,6 +46,7 @@ class Removed(msgspec.Struct, frozen=True):
     dependencies: int = 0
     notices: int = 0
     history: int = 0
+    owners: int = 0
 
     def __add__(self, other: Removed) -> Removed:
         pairs = zip(msgspec.structs.astuple(self), msgspec.structs.astuple(other), strict=True)
@@ -73,11 +75,14 @@ class Retention:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
+        self.owners = Owners(driver)
 
     def purge(
         self, rule: Rule, *, now: int, actor: str, step: int = STEP_JOBS
     ) -> Iterator[tuple[Removed, tuple[str, ...]]]:
         """Remove what the rule means, step by step: for each step, durable by then, what went and the ids of its jobs.
+
+        A step that met only jobs that must stay is answered too, with nothing.
 
         A job stays while any job that stays names it as a dependency, and the newest job of all stays, so that no place
         is given twice. Ages are counted from `now`. The removal leaves one line of history: each step replaces it by
@@ -107,6 +112,8 @@ class Retention:
                 crash_point("purge.committed")
                 purge.note(removed, line)
                 yield removed, ids
+            else:
+                yield Removed(), ()
 
 
 class _Purge:

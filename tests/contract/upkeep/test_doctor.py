@@ -117,8 +117,9 @@ def test_healthy_workspace(place: Any, app: App) -> None:
     assert troubles(findings) == set()
     assert [finding.name for finding in findings] == [
         "manifest", "confinement", "file system", "free space", "permissions", "leftovers", "pipes", "library", "modes",
-        "schema", "wal", "write lock", "integrity", "ledger", "controls", "counters", "dependencies", "attempts",
-        "history", "owner locks", "running", "in doubt", "blocked", "kinds", "logs", "stages", "children",
+        "schema", "wal", "write lock", "integrity", "ledger", "controls", "retention", "counters", "dependencies",
+        "attempts", "history", "owner locks", "running", "in doubt", "blocked", "kinds", "logs", "stages",
+        "children",
     ]  # fmt: skip
     assert confine.offer().by in one(findings, "confinement").sentence
     assert "SQLite 3." in one(findings, "library").sentence
@@ -169,7 +170,7 @@ def test_doctor_on_a_read_only_folder(place: Any, trouble: Any) -> None:
         timeout=60,
         env={**os.environ, "PYTHONPATH": SOURCE},
     )
-    assert done.stdout.splitlines() == ["file system warn", "owners warn", "27"], done.stderr
+    assert done.stdout.splitlines() == ["file system warn", "owners warn", "28"], done.stderr
     assert trouble.contents(place.workspace.root) == before
 
 

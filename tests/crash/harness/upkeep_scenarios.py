@@ -86,6 +86,8 @@ class Purging(UpkeepTrial):
         require(all(job["seq"] in needed | {newest} for job in rows.job), "what may go is gone", rows.job)
         lines = [line["reason"] for line in rows.history if line["verb"] == "purge"]
         removed = sum(int(line.split()[1]) for line in lines)
+        ran = {row["owner"] for row in rows.attempt}
+        require({row["id"] for row in rows.owner} <= ran, "who left and ran nothing that is kept is gone", rows.owner)
         require(removed == len(self.requests) - len(rows.job), "every removal is written down once", lines)
 
 
@@ -119,6 +121,9 @@ class Restoring(UpkeepTrial):
 
 def _worked_off(trial: UpkeepTrial) -> None:
     trial.work_off()
+    trial.work_off()  # a second worker, that finds nothing to do
+    for owner in trial.rows().owner:  # as a worker leaves it that is killed after it left
+        (trial.own / "owners" / f"{owner['id']}.lock").touch(mode=0o600)
     (trial.own / "ledger.sqlite.stage-0").write_bytes(b"left by a killed restore")
     if isinstance(trial, BackingUp | Purging):
         (trial.own / "ledger.sqlite.stage-0").unlink()

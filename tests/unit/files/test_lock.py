@@ -251,3 +251,34 @@ def test_what_is_no_lock_file_is_refused(tmp_path: Path) -> None:
         with pytest.raises(StoreFailed, match=name):
             Lock.take(tmp_path / name)
         assert holder(tmp_path / name) == ""
+
+
+def test_a_lock_that_is_given_belongs_to_the_other(tmp_path: Path) -> None:
+    """The giver keeps nothing of it; it is free once the last copy of its descriptor is closed."""
+    path = tmp_path / "a.lock"
+    lock = Lock.take(path)
+    assert lock is not None
+    copies: list[int] = []
+    lock.give(lambda descriptor: copies.append(os.dup(descriptor)))
+    assert not lock.held
+    assert Lock.take(path) is None
+    lock.release()  # it has nothing to let go of
+    assert Lock.take(path) is None
+    os.close(copies[0])
+    with Lock.take(path) or pytest.fail("it is free"):
+        pass
+
+
+def test_a_lock_that_could_not_be_given_is_free(tmp_path: Path) -> None:
+    """Nobody is there who could take it over."""
+    path = tmp_path / "a.lock"
+    lock = Lock.take(path)
+    assert lock is not None
+
+    def refuse(descriptor: int) -> None:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        lock.give(refuse)
+    with Lock.take(path) or pytest.fail("it is free"):
+        pass

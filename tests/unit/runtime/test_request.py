@@ -32,8 +32,8 @@ def test_a_relaxed_job_is_wished_for_by_name(engine: Engine) -> None:
     ("wishes", "sentence"),
     [
         ({"durability": "sloppy"}, "durability: 'sloppy'; give one of durable, relaxed"),
-        ({"durability": None}, "durability: None; give one of durable, relaxed"),
-        ({"durability": ["relaxed"]}, r"durability: \['relaxed'\]; give one of durable, relaxed"),
+        ({"durability": None}, "durability: None; give durable or relaxed"),
+        ({"durability": ["relaxed"]}, r"durability: \['relaxed'\]; give durable or relaxed"),
         ({"on_dependency": "wait"}, "on_dependency: 'wait'; give one of block, fail"),
         ({"durable": True}, "durable: no such wish; known: job_id, .*, durability"),
     ],

@@ -113,3 +113,26 @@ values (:seq, 'workspace', :verb, :reason, :actor, :now)
 -- :seq
 delete from history
 where seq = :seq
+
+-- name: count_attempts
+-- How many attempts there are, counted no further than :most.
+-- :most
+select count(*)
+from (select 1 from attempt limit :most)
+
+-- name: forgettable_owners
+-- Workers that left before an instant and that no attempt names, oldest first.
+-- :left_before
+select id
+from owner
+where left_at < :left_before
+and id not in (select owner from attempt)
+order by left_at, id
+
+-- name: forget_owners
+-- Those of the workers that left and that no attempt names.
+-- :ids (JSON)
+delete from owner
+where id in (select value from json_each(:ids))
+and left_at is not null
+and id not in (select owner from attempt)
