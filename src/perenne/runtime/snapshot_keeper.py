@@ -173,9 +173,10 @@ class Watched:
         *,
         recheck: Callable[[Transaction, T], bool] | None = None,
         durable: bool = True,
+        then: Callable[[], None] | None = None,
     ) -> T:
         """As `Driver.write`."""
-        answer = self._driver.write(work, recheck=recheck, durable=durable)
+        answer = self._driver.write(work, recheck=recheck, durable=durable, then=then)
         self._keeper.touch()
         return answer
 
