@@ -118,6 +118,11 @@ class Worker:
         self.failed = False
         return self.report
 
+    @property
+    def bell_name(self) -> str | None:
+        """What to leave out when its own news are told."""
+        return None if self._bell is None else self._bell.path.name
+
     def _join(self) -> bool:
         """Enter this worker, however long the store makes it wait; false when it was told to end meanwhile."""
         assert self._bell is not None
