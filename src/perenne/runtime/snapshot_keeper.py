@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -153,6 +153,10 @@ class Watched:
 
     def __init__(self, driver: Driver, keeper: Keeper) -> None:
         self._driver, self._keeper = driver, keeper
+
+    def __getattr__(self, name: str) -> Any:
+        """What a driver has beside the protocol."""
+        return getattr(self._driver, name)
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """As `Driver.read`."""

@@ -224,7 +224,7 @@ def _places(tx: Transaction, dependencies: tuple[str, ...]) -> list[tuple[int, s
     return places
 
 
-def not_found(job_id: str, field: str = "job", next_step: str = "look with `status`") -> JobNotFound:
+def not_found(job_id: str, field: str = "job", next_step: str = "look with `perenne ps`") -> JobNotFound:
     """The error that names the job that is not here, however it was spelled."""
     prefix = "" if field == "job" else f"{field}: "
     shown = limits.clip(str(job_id), limits.NAME_BYTES)
