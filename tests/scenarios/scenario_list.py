@@ -98,8 +98,8 @@ THREADS = {
 }
 
 INSTEAD = {
-    "C73": "A worker on Windows, whose loops have no signal handlers: there a workspace is not opened, so no worker is to "
-    "be told. A worker in a thread, which hears no signal on any system, is told by `stop` and ends as one that heard it.",
+    "C73": "A worker on Windows, whose loops have no signal handlers: a workspace is not opened there. A worker in a "
+    "thread, which hears no signal on any system, is told by `stop`, and ends as one that heard it.",
     "R39": "A session lock that leaks behind a connection pooler: there is neither a pooler nor a session lock before "
     "a store on PostgreSQL is built. A lock that outlives its owner in another process is R53.",
 }
