@@ -188,7 +188,8 @@ class Worker:
             self._go_on(self._turns.recall())
             ended = self._not_recorded(self._slots.take_ended())
             wanted = 0 if self._drain.begun else max(self._slots.room, 0)
-            taken = self._turns.take(ended, wanted, company=self._slots.company)
+            ahead = max(wanted - self._slots.free, 0)
+            taken = self._turns.take(ended, wanted, company=self._slots.company, ahead=ahead)
         except PASSING as error:
             return self._wait_for(error)
         if taken is not None:

@@ -111,13 +111,14 @@ class Ledger:
         now: int,
         actor: str,
         company: bool = False,
+        ahead: int = 0,
         made: list[Turn] | None = None,
     ) -> Turn:
         """Record every attempt that ended and claim as many jobs as there are new attempt ids, in one transaction.
 
         Args: company: whether attempts that have not ended run in the owner's process; then no job is given that must
             run alone, nor any that waits behind one. made: holds what was done, also when nobody knows whether it
-            stands (OutcomeUnknown); `stands` finds out.
+            stands (OutcomeUnknown); `stands` finds out. ahead: for how many of the ids there is no slot yet.
         Guarantees: a stale ending is answered as such and never harms the others. Nothing is claimed while
             `refusal("claim")` says why.
         """
@@ -128,7 +129,7 @@ class Ledger:
             ended = [_end_or_stale(tx, ending, now, actor) for ending in endings]
             if endings:
                 crash_point("acknowledge.written")
-            claimed = claims.claim(tx, lanes, owner, attempts, now, company=company) if attempts else []
+            claimed = claims.claim(tx, lanes, owner, attempts, now, company=company, ahead=ahead) if attempts else []
             if attempts:
                 crash_point("claim.written")
             turn = Turn(ended, claimed, claims.next_due(tx))

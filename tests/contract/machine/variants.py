@@ -254,12 +254,6 @@ def crash_is_counted_twice(patch: pytest.MonkeyPatch) -> None:
     decided(patch, wrong)
 
 
-@planted("An attempt that never began is charged when its worker dies.")
-def never_began_is_counted(patch: pytest.MonkeyPatch) -> None:
-    sound = rules._interrupted
-    patch.setattr(rules, "_interrupted", lambda job, published, began: sound(job, published, True))
-
-
 @planted("A job that must run alone is given a process that it shares.")
 def alone_in_company(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(claims, "_who_may_run_together", lambda best, company: best)
