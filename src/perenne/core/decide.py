@@ -65,7 +65,9 @@ def _refusal(job: Job | None, verb: str) -> NotAllowed | AlreadyFinished:
     assert job is not None
     facts = {"job_id": job.id, "state": str(job.state), "verb": verb}
     if job.state in FINAL:
-        return AlreadyFinished(f"job {job.id}: {verb} is too late, it is {job.state}; look with `status`", **facts)
+        return AlreadyFinished(
+            f"job {job.id}: {verb} is too late, it is {job.state}; look with `perenne show`", **facts
+        )
     return NotAllowed(
         f"job {job.id}: {verb} is not allowed while it is {job.state}; see docs/life-of-a-job.md", **facts
     )

@@ -96,9 +96,9 @@ class Worker:
                 return self.report
             self._ring()  # the others shall watch over us from now on
             self._teller = Teller(self._ends)
-            self._executor.begin(stay=stay)
-            self._slots.start()
             try:
+                self._executor.begin(stay=stay)
+                self._slots.start()
                 with self._tidier:
                     self._loop(stay)
             except BaseException as fault:
@@ -117,6 +117,11 @@ class Worker:
             self._recovery.owners.leave(self._owner.id, now=self._clock.now())
         self.failed = False
         return self.report
+
+    @property
+    def bell_name(self) -> str | None:
+        """What to leave out when its own news are told."""
+        return None if self._bell is None else self._bell.path.name
 
     def _join(self) -> bool:
         """Enter this worker, however long the store makes it wait; false when it was told to end meanwhile."""

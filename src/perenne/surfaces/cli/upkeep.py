@@ -24,7 +24,7 @@ _FILE = click.Path(path_type=Path)
 _MARKS = {"ok": "ok  ", "warn": "look", "bad": "BAD "}
 
 
-@click.command()
+@click.command(short_help="Say what is wrong and what to do.")
 @options.workspace
 @click.option("--deep", is_flag=True, help="Read every page of the ledger too.")
 @options.as_json
@@ -82,7 +82,7 @@ def _setting(verdict: str, sentence: str, next_step: str | None) -> dict[str, st
     return {"name": "setting", "verdict": verdict, "sentence": sentence, "next_step": next_step}
 
 
-@click.command()
+@click.command(short_help="Bring the ledger to this version.")
 @options.workspace
 @click.option("--plan", "only_plan", is_flag=True, help="Show the steps, take none.")
 def migrate(root: Path, only_plan: bool) -> None:
@@ -99,7 +99,7 @@ def migrate(root: Path, only_plan: bool) -> None:
     click.echo(f"{views.count(len(steps), 'step')} {done}" if steps else "nothing to do")
 
 
-@click.command()
+@click.command(short_help="Copy the ledger.")
 @click.argument("file", type=_FILE)
 @options.workspace
 def backup(file: Path, root: Path) -> None:
@@ -113,7 +113,7 @@ def backup(file: Path, root: Path) -> None:
     click.echo(f"{file}: the ledger at revision {copy.revision}, epoch {copy.epoch}, verified")
 
 
-@click.command()
+@click.command(short_help="Put a backup in place.")
 @click.argument("file", type=_FILE)
 @options.workspace
 def restore(file: Path, root: Path) -> None:
@@ -131,7 +131,7 @@ def restore(file: Path, root: Path) -> None:
     click.echo(f"restored: the ledger stands at revision {copy.revision}, under a new epoch")
 
 
-@click.command()
+@click.command(short_help="Write the ledger to a file of JSON lines.")
 @click.argument("file", type=_FILE)
 @options.workspace
 def export(file: Path, root: Path) -> None:
@@ -149,7 +149,7 @@ def export(file: Path, root: Path) -> None:
     click.echo(f"{file}: {views.size(written.size_bytes)}, SHA-256 {written.sha256}")
 
 
-@click.command(name="import")
+@click.command(name="import", short_help="Take an exported file in.")
 @click.argument("file", type=_FILE)
 @options.workspace
 def import_(file: Path, root: Path) -> None:
@@ -163,7 +163,7 @@ def import_(file: Path, root: Path) -> None:
     click.echo("imported before; nothing changed" if imported.reused else f"imported, SHA-256 {imported.sha256}")
 
 
-@click.command()
+@click.command(short_help="Remove finished jobs.")
 @options.workspace
 @click.option("--older-than-days", type=float, help="Only jobs that ended longer ago.")
 @click.option("--keep", type=int, help="Keep the newest so many.")
