@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -59,13 +59,14 @@ class Verdict:
     kind: `local` is safe; `volatile` and `weak` are usable with a warning; `readonly` is safe to read and cannot be
         written; `remote` and `unknown` are refused.
     name: type of the file system that decides, as a setting may allow it. mount_point: as this process sees it.
-    why: a sentence.
+    why: a sentence. own_disk: it stands on a block device of this machine, as no file system of a network does.
     """
 
     kind: Kind
     name: str
     mount_point: str
     why: str
+    own_disk: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class _Mount:
     type: str
     options: frozenset[str]
     super_options: str
+    own_disk: bool
 
 
 def refuse_unsafe(folder: Path, *, allowed: Collection[str] = ()) -> Verdict:
@@ -86,7 +88,12 @@ def refuse_unsafe(folder: Path, *, allowed: Collection[str] = ()) -> Verdict:
     verdict = judge(folder)
     if verdict.kind not in ("remote", "unknown") or verdict.name in allowed:
         return verdict
-    raise UnsafeFilesystem(
+    raise refusal(folder, verdict)
+
+
+def refusal(folder: Path, verdict: Verdict) -> UnsafeFilesystem:
+    """The error that says why no store may stand in this folder, and both ways out."""
+    return UnsafeFilesystem(
         f"folder {folder} stands on {verdict.name} (mounted at {verdict.mount_point}), which is not safe for a store: "
         f"{verdict.why}; move it to a local disk, "
         f"or list {verdict.name!r} in the workspace's allow_filesystems setting",
@@ -105,7 +112,7 @@ def judge(folder: Path) -> Verdict:
     """
     if sys.platform != "linux":
         return Verdict("local", "unchecked", "", f"file systems are not checked on {sys.platform}")
-    existing = _nearest_folder(folder)
+    existing = str(nearest_folder(folder))
     try:
         descriptor = _opened(existing)
         try:  # The descriptor stays open meanwhile: it keeps the mount, and with it the meaning of the id.
@@ -140,7 +147,7 @@ def _judge(mounts: dict[int, _Mount], mount_id: int, magic: int | None, locate: 
     kind, name, why = _vote(mount.type, magic)
     if kind == "local" and not _NO_FLUSH.isdisjoint(mount.options):
         kind, why = "weak", f"{name} is mounted without barriers, so a sync does not reach the medium"
-    return _unless_readonly(mount, Verdict(kind, name, mount.point, why))
+    return _unless_readonly(mount, Verdict(kind, name, mount.point, why, mount.own_disk))
 
 
 def _vote(type_name: str, magic: int | None) -> tuple[Kind, str, str]:
@@ -182,7 +189,7 @@ def _judge_overlay(mounts: dict[int, _Mount], mount: _Mount, locate: Locate, dep
 
 def _unless_readonly(mount: _Mount, verdict: Verdict) -> Verdict:
     if "ro" in mount.options and verdict.kind in ("local", "volatile", "weak"):
-        return Verdict("readonly", verdict.name, mount.point, f"{verdict.name} is mounted read-only here")
+        return replace(verdict, kind="readonly", why=f"{verdict.name} is mounted read-only here")
     return verdict
 
 
@@ -196,7 +203,8 @@ def _mounts(mountinfo: str) -> dict[int, _Mount]:
         if len(head) < 6 or len(tail) < 3 or not head[0].isdecimal():
             continue
         options = frozenset(head[5].split(",")) | frozenset(tail[2].split(","))
-        entries[int(head[0])] = _Mount(_unescaped(head[4]), _unescaped(tail[0]), options, tail[2])
+        own_disk = not head[2].startswith("0:")  # major 0 stands for a device that does not exist
+        entries[int(head[0])] = _Mount(_unescaped(head[4]), _unescaped(tail[0]), options, tail[2], own_disk)
     return entries
 
 
@@ -204,11 +212,12 @@ def _unescaped(text: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
 
 
-def _nearest_folder(folder: Path) -> str:
+def nearest_folder(folder: Path) -> Path:
+    """The folder itself, or the nearest one above it that exists; symbolic links are followed first."""
     existing = os.path.realpath(folder)
     while not os.path.isdir(existing) and existing != os.path.dirname(existing):
         existing = os.path.dirname(existing)
-    return existing
+    return Path(existing)
 
 
 def _located(path: str) -> tuple[int, int | None] | None:

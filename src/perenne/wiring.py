@@ -6,6 +6,7 @@ import atexit
 import os
 import threading
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -13,9 +14,9 @@ from perenne import crashpoints, nearest
 from perenne.app import App
 from perenne.core import identity, limits, takes
 from perenne.errors import InvalidInput, NotAllowed, StoreForeign
+from perenne.files import ground
 from perenne.files import workspace as folder
 from perenne.files.workspace import Workspace
-from perenne.filesystem import refuse_unsafe
 from perenne.runtime import clock, luck, owner, retention_rule
 from perenne.runtime.engine import Engine
 from perenne.runtime.snapshot_keeper import Keeper, Watched
@@ -31,26 +32,35 @@ _guard = threading.Lock()
 _own: dict[tuple[int, str], Engine] = {}
 
 
-def create(root: Path | str, app: App, *, name: str, id: str | None = None, specimen: bool = False) -> Workspace:
+def create(
+    root: Path | str,
+    app: App,
+    *,
+    name: str,
+    id: str | None = None,
+    specimen: bool = False,
+    allow_filesystems: Sequence[str] = (),
+) -> Workspace:
     """Make a folder a workspace of this app: folders, ledger, and at last the manifest.
 
+    Args: allow_filesystems: names of unsafe file systems to accept in spite of the danger; the manifest records them.
     Raises: StoreExists, UnsafeFilesystem, InvalidInput, StoreFailed.
     """
     from perenne.store.sqlite import driver
 
-    takes.check(root=root, app=app, specimen=specimen)
+    takes.check(root=root, app=app, specimen=specimen, allow_filesystems=allow_filesystems)
     root = Path(root).absolute()
     limits.check_text("name", name, limits.NAME_BYTES)
     if id is not None:
         identity.check_uuid("id", id)
     tables = _tables(app)
     folder.refuse_existing(root)
-    refuse_unsafe(root)
-    made = Workspace(root, id or str(uuid.uuid4()), name, app.name, specimen, app.runtime)
+    accepted = ground.accepted(root, allow_filesystems)
+    made = Workspace(root, id or str(uuid.uuid4()), name, app.name, specimen, app.runtime, accepted)
     made.make_folders()
     now = clock.SYSTEM.now()
-    driver.create(made.ledger, workspace=made.id, now=now, tables=tables)
-    opened = driver.SQLiteDriver(made.ledger, workspace=made.id)
+    driver.create(made.ledger, workspace=made.id, now=now, allowed=accepted, tables=tables)
+    opened = driver.SQLiteDriver(made.ledger, workspace=made.id, allowed=accepted)
     try:
         for queue, capacity in app.queues.items():
             Ledger(opened).add_queue(queue, capacity)

@@ -169,6 +169,7 @@ _WANTED: dict[str, Wanted] = {
     "app": _like("kinds", "queues", words="the App whose workspace it is"),
     "clock": _like("now", "monotonic", words="a Clock"),
     "specimen": _FLAG,
+    "allow_filesystems": _some(lambda one: isinstance(one, str) and one != "", "a list of names such as 'nfs4'"),
     # an app
     "kinds": _some(lambda one: True, "a list of kinds"),
     "queues": _one(Mapping, "the bound of each queue by its name"),
