@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import command_pages
 import life_picture
 
 from perenne.core.states import TABLE, Spends
@@ -19,7 +20,8 @@ _PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 def pages() -> dict[str, str]:
     """The text of every page that is generated, wholly or in part, by its name in this folder."""
-    return {"life-of-a-job.md": _filled("life-of-a-job.md"), "life-of-a-job.svg": life_picture.draw()}
+    written = {"life-of-a-job.md": _filled("life-of-a-job.md"), "life-of-a-job.svg": life_picture.draw()}
+    return written | {"cli.md": command_pages.page()} | command_pages.schemas()
 
 
 def table() -> Iterator[str]:
@@ -57,6 +59,7 @@ def _filled(name: str) -> str:
 
 def main() -> None:
     for name, text in pages().items():
+        (HERE / name).parent.mkdir(exist_ok=True)
         (HERE / name).write_text(text, encoding="utf-8")
         print(f"docs/{name}")
 

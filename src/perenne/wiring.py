@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from perenne import crashpoints, nearest
+from perenne import config, crashpoints, nearest
 from perenne.app import App
 from perenne.core import identity, limits, takes
 from perenne.errors import InvalidInput, NotAllowed, StoreForeign
@@ -27,7 +27,6 @@ from perenne.store.ledger import Ledger
 
 Access = Literal["read", "write", "work"]
 
-WORKSPACE = "PERENNE_WORKSPACE"
 _guard = threading.Lock()
 _own: dict[tuple[int, str], Engine] = {}
 
@@ -121,15 +120,17 @@ def _tables(app: App) -> AppTables | None:
 
 
 def open_own(app: App) -> Engine:
-    """The engine of the app's own workspace, the folder that PERENNE_WORKSPACE names; opened once, until the end.
+    """The engine of the app's own workspace; opened once, until the end of the process.
 
-    Raises: NotAllowed: no folder is named; and as `open`.
+    Its folder is what the settings name (PERENNE_WORKSPACE, else [tool.perenne] in pyproject.toml), else the folder
+    below this one that is named like the app, else one that is found here and is the app's.
+    Raises: NotAllowed: there is none; and as `open`.
     """
-    root = os.environ.get(WORKSPACE)
-    if not root:
+    root = _own_workspace(app, Path.cwd())
+    if root is None:
         raise NotAllowed(
             f"app {app.name}: no engine of it is open here; open one with `with perenne.open(…)`, "
-            f"or name its workspace in {WORKSPACE}"
+            f"or name its workspace in PERENNE_WORKSPACE"
         )
     place = (id(app), os.path.abspath(root))
     with _guard:
@@ -137,6 +138,16 @@ def open_own(app: App) -> Engine:
             _own[place] = open(root, app)
             atexit.register(_own[place].close)
         return _own[place]
+
+
+def _own_workspace(app: App, here: Path) -> Path | None:
+    said = config.read({}, os.environ, here)
+    if said.workspace is not None and not (said.sources or {}).get("workspace", "").startswith("found"):
+        return said.workspace
+    for place in (here / app.name, said.workspace):
+        if place is not None and (place / config.MANIFEST).is_file() and folder.read(place).app == app.name:
+            return place
+    return None
 
 
 nearest.register(open_own)

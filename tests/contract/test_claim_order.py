@@ -147,3 +147,23 @@ def test_a_claim_reads_no_more_rows_however_many_wait(crowded: Any) -> None:
     crowded.submit()
     assert crowded.house.steps(lambda: crowded.claim()) < 2_000
     assert crowded.house.steps(lambda: crowded.claim()) < 2_000
+
+
+def test_nobody_is_claimed_ahead_whom_a_death_would_bury(room: Any) -> None:
+    """Beyond its slots a worker takes only who outlives an interruption, and nobody past one that does not."""
+    first, second, frail, last = (
+        room.submit(max_attempts=most, max_interruptions=apart).job_id
+        for most, apart in ((1, None), (3, None), (3, 1), (3, None))
+    )
+
+    def turn(slots: int, ahead: int) -> list[str]:
+        ids = [f"{room.now}-{number}" for number in range(slots + ahead)]
+        lanes, actor = [Lane("test.work", 1)], f"worker:{room.OWNER}"
+        done = room.ledger.turn([], lanes, ids, owner=room.OWNER, now=room.now, actor=actor, company=True, ahead=ahead)
+        room.later(1)
+        return [claim.job.id for claim in done.claims]
+
+    assert turn(0, 2) == []
+    assert turn(1, 3) == [first, second]
+    assert turn(0, 2) == []
+    assert turn(1, 1) == [frail, last]

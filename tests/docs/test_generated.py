@@ -28,6 +28,7 @@ def loaded(name: str) -> ModuleType:
 
 
 life_picture = loaded("life_picture")
+command_pages = loaded("command_pages")
 generate = loaded("generate")
 
 

@@ -81,6 +81,8 @@ def test_r02_closing_in_the_child_closes_nothing(stage: Stage) -> None:
         """
 engine = perenne.open(root, scenario_app.app)
 engine.submit("act", plan)
+while not os.path.exists(os.path.join(root, "perenne-snapshot.json")):
+    pass  # its writer reads, and so holds a lock for a moment
 
 def seen():
     mine = [line.split() for line in open("/proc/locks") if line.split()[4] == str(os.getpid())]

@@ -182,6 +182,22 @@ def test_the_environment_names_the_workspace(tmp_path: Path, monkeypatch: pytest
         add.enqueue(1)
 
 
+def test_the_workspace_that_a_worker_makes_here_is_the_apps_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With nothing said it is the folder below this one that is named like the app, or the one that pyproject names."""
+    monkeypatch.chdir(tmp_path)
+    for root, counted in ((tmp_path / "tasks", 1), (tmp_path / "named", 2)):
+        testing.workspace(root, app)
+        testing.workspace(root.with_name(f"{root.name}-of-another"), other)
+        if root.name == "named":
+            (tmp_path / "pyproject.toml").write_text('[tool.perenne]\nworkspace = "named"\n')
+        for _ in range(counted):
+            add.enqueue(1)
+        with perenne.open(root, app, access="read") as looking:
+            assert len(looking.jobs()) == counted
+
+
 def test_leaving_an_engine_twice_is_leaving_it_once(engine: Engine) -> None:
     """What was not entered is not left, and the others stay."""
     nearest.enter(engine)

@@ -65,7 +65,9 @@ def _refusal(job: Job | None, verb: str) -> NotAllowed | AlreadyFinished:
     assert job is not None
     facts = {"job_id": job.id, "state": str(job.state), "verb": verb}
     if job.state in FINAL:
-        return AlreadyFinished(f"job {job.id}: {verb} is too late, it is {job.state}; look with `status`", **facts)
+        return AlreadyFinished(
+            f"job {job.id}: {verb} is too late, it is {job.state}; look with `perenne show`", **facts
+        )
     return NotAllowed(
         f"job {job.id}: {verb} is not allowed while it is {job.state}; see docs/life-of-a-job.md", **facts
     )
@@ -78,8 +80,8 @@ def _pick(job: Job | None, event: events.Event, now: int, luck: float) -> Change
     match event:
         case events.Ended():
             return _ended(job, event, now, luck)
-        case events.Interrupted():
-            return _interrupted(job, event.published, event.began)
+        case events.Interrupted(published):
+            return _interrupted(job, published)
         case events.Claim():
             return _claim(job, now)
         case events.Cancel(reason) | events.Pause(reason) | events.Resume(reason) if job.state is JobState.RUNNING:
@@ -225,22 +227,18 @@ def _failed(job: Job, error: events.Raised, now: int, luck: float) -> Change:
     return _end("retry", JobState.RETRY_WAIT, "error", Outcome.FAILED, due_at=due_at, diagnostic=error.diagnostic)
 
 
-def _interrupted(job: Job, published: Published, began: bool) -> Change:
-    """The table of section 6: what a dead owner left, settled. An attempt that never began is given back unspent."""
+def _interrupted(job: Job, published: Published) -> Change:
+    """The table of section 6: what a dead owner left, settled."""
     apart = job.max_interruptions is not None
     if published.state == "coherent":
         change = _end("complete", JobState.COMPLETED, "recovered_after_publish", Outcome.COMPLETED)
-        facts = {"result": published.result, "diagnostic": "recovered_after_publish"}
-        return msgspec.structs.replace(change, spends=began, **facts)
+        return msgspec.structs.replace(change, result=published.result, diagnostic="recovered_after_publish")
     if published.state != "absent":
         return _doubt(published.finding or "the publication could not be read")
     if job.cancel_asked:
         return _end("cancel", JobState.CANCELLED, "cancelled_after_worker_death", Outcome.CANCELLED)
     if job.pause_asked:
-        outcome, spends = (Outcome.INTERRUPTED, not apart) if began else (Outcome.PAUSED, False)
-        return _end("pause", JobState.PAUSED, "paused_after_worker_death", outcome, spends=spends)
-    if not began:
-        return _end("suspend", JobState.QUEUED, "never_began", Outcome.SUSPENDED, spends=False, due_at=0)
+        return _end("pause", JobState.PAUSED, "paused_after_worker_death", Outcome.INTERRUPTED, spends=not apart)
     if job.outlives_interruption:
         reason = "interrupted_before_publish"
         return _end("requeue_interrupted", JobState.QUEUED, reason, Outcome.INTERRUPTED, spends=not apart, due_at=0)

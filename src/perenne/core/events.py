@@ -140,10 +140,6 @@ class Ended(Event, frozen=True, kw_only=True):
 
 
 class Interrupted(Event, frozen=True):
-    """The owner is proved dead; the lookup was done by the one that proved it.
-
-    `began` is false only with proof that the attempt was claimed and nothing of it ever ran.
-    """
+    """The owner is proved dead; the lookup was done by the one that proved it."""
 
     published: Published
-    began: bool = True

@@ -10,6 +10,7 @@ import re
 
 from perenne.errors import InvalidInput
 
+_VARIANTS = "89ab"
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -18,11 +19,8 @@ def job_id(now_us: int, luck: bytes) -> str:
 
     Source: RFC 9562, section 5.7.
     """
-    bits = int.from_bytes(luck[:10], "big")
-    value = (
-        (now_us // 1000 & (1 << 48) - 1) << 80 | 7 << 76 | (bits >> 62 & 0xFFF) << 64 | 2 << 62 | bits & (1 << 62) - 1
-    )
-    return _dashed(f"{value:032x}")
+    time, rest = f"{now_us // 1000 & (1 << 48) - 1:012x}", luck[:10].hex()
+    return f"{time[:8]}-{time[8:]}-7{rest[2:5]}-{_VARIANTS[luck[0] & 3]}{rest[5:8]}-{rest[8:]}"
 
 
 def publication_id(job: str, name: str) -> str:

@@ -21,9 +21,10 @@ Listener = Callable[[Job], None]
 class Ends:
     """The listeners of this process, and the endings that are being told right now."""
 
-    def __init__(self, report: Callable[[str], None]) -> None:
+    def __init__(self, report: Callable[[str], None], wake: Callable[[], object] = bool) -> None:
+        """Args: report: notes a listener's fault. wake: tells other processes that something ended."""
         self._listeners: list[Listener] = []
-        self.report = report
+        self.report, self._wake = report, wake
         self._tickets = count()
         self._open: set[int] = set()
         self._changed = threading.Condition()
@@ -60,7 +61,10 @@ class Ends:
             return self._changed.wait_for(lambda: not now_open & self._open, timeout_s)
 
     def tell(self, jobs: Iterable[Job]) -> None:
-        """Call every listener with each job; their faults are reported and stop nobody."""
+        """Wake who waits elsewhere, once, and call every listener with each job; their faults stop nobody."""
+        jobs = list(jobs)
+        if jobs:
+            self._wake()
         for job in jobs:
             for listener in tuple(self._listeners):
                 try:

@@ -47,15 +47,13 @@ class Engine:
     ) -> None:
         self.workspace, self.app = workspace, app
         self._driver, self._clock, self._luck, self._holding = driver, clock, luck, holding
-        self._ledger, self._reader = Ledger(driver), Reader(driver)
+        self._ledger, self._reader = Ledger(driver, self._ring), Reader(driver)
         self._notices, self._owners, self.view = Notices(driver), Owners(driver), View(workspace, driver)
         self._log = JobLog(workspace, "engine", 0, clock)
-        self._ends = Ends(self._note)
+        self._ends = Ends(self._note, self._ring_others)
         self._bells = wake.Bells(workspace.wake_folder)
         self._actor = actor.person()
         self._worker: Worker | None = None
-        if holding is not None:
-            self._ends.add(lambda job: self._ring())
 
     def request(self, kind: Kind | str, input: object, **wishes: Any) -> Submission:
         """A job to be submitted, with its id and every id it will ever publish under; nothing is stored yet.
@@ -98,7 +96,6 @@ class Engine:
         if patience_s != 0.0:
             takes.check(patience_s=patience_s)
         receipts = patiently(lambda: self._store(batch), patience_s, self.workspace.wake_folder, self._clock)
-        self._ring()
         crash_point("submit.woken")
         return receipts
 
@@ -269,7 +266,6 @@ class Engine:
         with self._ends.ending() as tell:
             jobs = self._ledger.tell(job_id, event, now=self._clock.now(), actor=self._actor)
             tell(job for job in jobs if job.is_final)
-        self._ring()
         return jobs[0]
 
     def _steer(self, verb: Any, job_id: str | None, queue: str | None, event: events.Event) -> Job | None:
@@ -278,15 +274,18 @@ class Engine:
         if job_id is not None:
             return self._tell(job_id, event)
         self._ledger.control(verb, queue, now=self._clock.now(), actor=self._actor)
-        self._ring()
         return None
 
     def _note(self, text: str) -> None:
         self._log.write("error", text)
 
-    def _ring(self) -> None:
+    def _ring_others(self) -> None:
+        """Our own worker wrote the end that is told; it need not look again."""
+        self._ring(None if self._worker is None else self._worker.bell_name)
+
+    def _ring(self, but: str | None = None) -> None:
         """What is durable stays so: a wake-up that fails is noted, and fails nobody."""
         try:
-            self._bells.ring()
+            self._bells.ring(but)
         except OSError as error:
             self._log.write("warning", "wake_failed", error=str(error))

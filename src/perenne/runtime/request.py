@@ -47,11 +47,16 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     durability: str = "durable"
 
 
+_NONE = Wishes()
+
+
 def read(wishes: Mapping[str, Any]) -> Wishes:
     """The wishes by name.
 
     Raises: InvalidInput: one has no such name.
     """
+    if not wishes:
+        return _NONE
     for name in wishes:
         if name not in Wishes.__struct_fields__:
             raise InvalidInput(f"{name}: no such wish; known: {', '.join(Wishes.__struct_fields__)}", field=name)
@@ -79,11 +84,11 @@ def make(app: App, kind: Kind | str, input: object, wishes: Wishes, *, now: int,
         key=wishes.key,
         unique_key=wishes.unique_key,
         priority=wishes.priority,
-        due_at=_due_at(wishes.not_before, now),
+        due_at=0 if wishes.not_before is None else _due_at(wishes.not_before, now),
         dependencies=tuple(wishes.depends_on),
         on_dependency=_chosen(OnDependency, "on_dependency", wishes.on_dependency),
         max_attempts=kind.max_attempts if wishes.max_attempts is None else wishes.max_attempts,
-        publications=_ids(kind, id, wishes.ids),
+        publications=_ids(kind, id, wishes.ids) if kind.publications or wishes.ids is not None else "{}",
         requested_at=now if wishes.requested_at is None else wishes.requested_at,
         durability=_chosen(Durability, "durability", wishes.durability),
         active_limit_ms=None if kind.active_limit_s is None else int(kind.active_limit_s * 1000),
@@ -91,9 +96,7 @@ def make(app: App, kind: Kind | str, input: object, wishes: Wishes, *, now: int,
     )
 
 
-def _due_at(not_before: datetime | None, now: int) -> int:
-    if not_before is None:
-        return 0
+def _due_at(not_before: datetime, now: int) -> int:
     if not_before.tzinfo is None:
         raise InvalidInput(f"not_before: {not_before} has no time zone; give one, such as UTC", field="not_before")
     due_at = int(not_before.timestamp() * 1_000_000)
@@ -111,7 +114,5 @@ def _ids(kind: Kind, job: str, given: Mapping[str, str] | None) -> str:
     """The ids of everything the job will ever publish, as JSON."""
     if given is not None and set(given) != set(kind.publications):
         raise InvalidInput(f"ids of {kind}: {sorted(given)}; give exactly {sorted(kind.publications)}", field="ids")
-    if not kind.publications:
-        return "{}"
     ids = given or {name: identity.publication_id(job, name) for name in kind.publications}
     return msgspec.json.encode({name: identity.check_uuid(f"ids.{name}", id) for name, id in ids.items()}).decode()

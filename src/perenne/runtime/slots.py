@@ -87,6 +87,11 @@ class Slots:
         self._todo.put(running)
 
     @property
+    def free(self) -> int:
+        """How many slots have nothing to do."""
+        return max(self.count - sum(one.ended is None for one in self.held.values()), 0)
+
+    @property
     def company(self) -> bool:
         """Whether an attempt is here whose end is not being recorded."""
         return not all(one.taken for one in self.held.values())

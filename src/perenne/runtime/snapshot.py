@@ -33,7 +33,7 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     of the history was written, in UTC microseconds, as all instants. truncated: how many jobs are not in `jobs`.
     """
 
-    contract: Literal["perenne.jobs.snapshot.v1"] = CONTRACT
+    contract: Literal["perenne.jobs.snapshot.v1"]
     workspace: Uuid
     epoch: Annotated[int, Meta(ge=1)]
     revision: Number
@@ -63,6 +63,7 @@ def compose(workspace: Workspace, view: Overview) -> Snapshot:
     fields = {name: getattr(view, name) for name in Overview.__struct_fields__}
     fields |= {"queues": view.queues[:_MOST_QUEUES], "workers": view.workers[:_MOST_WORKERS]}
     return Snapshot(
+        contract=CONTRACT,
         workspace=workspace.id,
         name=workspace.name,
         app=workspace.app,

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -154,6 +154,10 @@ class Watched:
     def __init__(self, driver: Driver, keeper: Keeper) -> None:
         self._driver, self._keeper = driver, keeper
 
+    def __getattr__(self, name: str) -> Any:
+        """What a driver has beside the protocol."""
+        return getattr(self._driver, name)
+
     def read(self, work: Callable[[Transaction], T]) -> T:
         """As `Driver.read`."""
         return self._driver.read(work)
@@ -169,9 +173,10 @@ class Watched:
         *,
         recheck: Callable[[Transaction, T], bool] | None = None,
         durable: bool = True,
+        then: Callable[[], None] | None = None,
     ) -> T:
         """As `Driver.write`."""
-        answer = self._driver.write(work, recheck=recheck, durable=durable)
+        answer = self._driver.write(work, recheck=recheck, durable=durable, then=then)
         self._keeper.touch()
         return answer
 

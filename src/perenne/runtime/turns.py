@@ -37,7 +37,7 @@ class Turns:
         self._unrecorded: list[Running] = []
         self._doubt: tuple[list[Ending], Turn] | None = None
 
-    def take(self, ended: list[Running], wanted: int, *, company: bool) -> Taken | None:
+    def take(self, ended: list[Running], wanted: int, *, company: bool, ahead: int) -> Taken | None:
         """Record these ends, and those of turns that failed, and claim so many jobs; None when there is nothing to do.
 
         Raises: StoreBusy, DiskLow: nothing was done, the next turn takes the ends along. OutcomeUnknown: call `recall`
@@ -51,7 +51,7 @@ class Turns:
             crash_point("acknowledge.begun")
         endings = [Ending(one.claim.token, _end_of(one), self._luck.fraction()) for one in ended]
         attempts = [self._luck.bytes(16).hex() for _ in range(wanted)]
-        return self._told_of(lambda made: self._ask(endings, attempts, company, made), endings)
+        return self._told_of(lambda made: self._ask(endings, attempts, company, ahead, made), endings)
 
     def recall(self) -> Taken | None:
         """The turn of which nobody knew, if it was made. Else there is none any more: its ends wait for the next turn.
@@ -86,7 +86,7 @@ class Turns:
         ended, self._unrecorded = self._unrecorded, []
         return Taken(ended, turn, ticket)
 
-    def _ask(self, endings: list[Ending], attempts: list[str], company: bool, made: list[Turn]) -> Turn:
+    def _ask(self, endings: list[Ending], attempts: list[str], company: bool, ahead: int, made: list[Turn]) -> Turn:
         return self._ledger.turn(
             endings,
             self._lanes,
@@ -95,6 +95,7 @@ class Turns:
             now=self._clock.now(),
             actor=f"worker:{self._owner_id}",
             company=company,
+            ahead=ahead,
             made=made,
         )
 

@@ -31,7 +31,7 @@ class JobPage(msgspec.Struct, frozen=True, kw_only=True):
     input, result: as JSON. Instants are UTC microseconds. truncated: lines of history were left out, the newest.
     """
 
-    contract: Literal["perenne.job.v1"] = "perenne.job.v1"
+    contract: Literal["perenne.job.v1"]
     id: str
     kind: str
     version: int
@@ -61,9 +61,9 @@ class JobPage(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: int
     finished_at: int | None
     revision: int
-    publications: msgspec.Raw | dict[str, str]
-    input: msgspec.Raw | Any
-    result: msgspec.Raw | Any
+    publications: dict[str, str]
+    input: Any
+    result: Any
     attempts: list[Attempt]
     history: list[HistoryLine]
     truncated: bool
@@ -101,13 +101,15 @@ class View:
         """
         job = self._reader.job(job_id)
         history = self._reader.history(job_id=job_id, limit=MOST_HISTORY + 1)
-        own = {name: getattr(job, name) for name in JobPage.__struct_fields__ if name in Job.__struct_fields__}
+        shared = set(JobPage.__struct_fields__) & set(Job.__struct_fields__)
+        own: dict[str, Any] = {name: getattr(job, name) for name in shared}
         own |= {
             "publications": msgspec.Raw(job.publications.encode()),
             "input": msgspec.Raw(job.input),
             "result": None if job.result is None else msgspec.Raw(job.result),
         }
         return JobPage(
+            contract="perenne.job.v1",
             **own,
             waits_for=job.unmet,
             attempts=self._reader.attempts(job_id),

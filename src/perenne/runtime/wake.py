@@ -93,15 +93,16 @@ class Bells:
         self._changed_ns = 0  # when the folder had last changed, as it was read; 0 while that cannot be relied on
         self._listing = threading.Lock()  # a descriptor has one place in its folder, whoever reads
 
-    def ring(self) -> int:
-        """Ring every bell; how many heard it. Never waits; a dead process hears nothing.
+    def ring(self, but: str | None = None) -> int:
+        """Ring every bell but the one named; how many heard it. Never waits; a dead process hears nothing.
 
         Raises: OSError: the folder cannot be read.
         """
         with self._listing:
             if self._descriptor is None:
                 self._descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            return sum([_ring(name, self._descriptor) for name in self._list(self._descriptor)])
+            names = self._list(self._descriptor)
+            return sum([_ring(name, self._descriptor) for name in names if name != but])
 
     def _list(self, folder: int) -> list[str]:
         """Names of the bells; the folder is read again only when it has changed."""

@@ -118,6 +118,11 @@ class Worker:
         self.failed = False
         return self.report
 
+    @property
+    def bell_name(self) -> str | None:
+        """What to leave out when its own news are told."""
+        return None if self._bell is None else self._bell.path.name
+
     def _join(self) -> bool:
         """Enter this worker, however long the store makes it wait; false when it was told to end meanwhile."""
         assert self._bell is not None
@@ -188,7 +193,8 @@ class Worker:
             self._go_on(self._turns.recall())
             ended = self._not_recorded(self._slots.take_ended())
             wanted = 0 if self._drain.begun else max(self._slots.room, 0)
-            taken = self._turns.take(ended, wanted, company=self._slots.company)
+            ahead = max(wanted - self._slots.free, 0)
+            taken = self._turns.take(ended, wanted, company=self._slots.company, ahead=ahead)
         except PASSING as error:
             return self._wait_for(error)
         if taken is not None:

@@ -34,11 +34,18 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 def claim(
-    tx: Transaction, lanes: Sequence[Lane], owner: str, attempts: Sequence[str], now: int, *, company: bool
+    tx: Transaction,
+    lanes: Sequence[Lane],
+    owner: str,
+    attempts: Sequence[str],
+    now: int,
+    *,
+    company: bool,
+    ahead: int = 0,
 ) -> list[Claim]:
     """The best due jobs of these kinds in open queues, each RUNNING under one of the new attempt ids.
 
-    Args: company: whether other attempts run in the owner's process.
+    Args: company: whether other attempts run in the owner's process. ahead: for how many of the ids there is no slot.
     """
     store = tx.one("read_store")
     assert store is not None
@@ -49,6 +56,7 @@ def claim(
     if paused or stopped:
         return []
     best = _who_may_run_together(_best(tx, lanes, len(attempts)), company)
+    best = _who_may_wait_here(best, len(attempts) - ahead)
     return [_start(tx, job, owner, attempt, epoch, now) for job, attempt in zip(best, attempts, strict=False)]
 
 
@@ -85,6 +93,15 @@ def _who_may_run_together(best: list[Job], company: bool) -> list[Job]:
     if best and best[0].runs_alone:
         return [] if company else best[:1]
     return list(itertools.takewhile(lambda job: not job.runs_alone, best))
+
+
+def _who_may_wait_here(best: list[Job], slots: int) -> list[Job]:
+    """Without a slot, only whoever outlives a death: an attempt that never began may cost a job one, but not its last.
+
+    The first that may not stays in the queue with all behind it, until there is a slot.
+    """
+    waiting = itertools.takewhile(lambda job: job.outlives_interruption, best[slots:])
+    return [*best[:slots], *waiting]
 
 
 def _start(tx: Transaction, job: Job, owner: str, attempt: str, epoch: int, now: int) -> Claim:

@@ -25,8 +25,8 @@ class Transaction(Protocol):
     def all(self, query: str, **values: object) -> list[Row]:
         """Every row."""
 
-    def run(self, query: str, **values: object) -> int:
-        """Carry out a write; how many rows it touched."""
+    def run(self, query: str, *row: object, **values: object) -> int:
+        """Carry out a write, its parameters given by name or, all of them, by place; how many rows it touched."""
 
     def foreign(self, prefix: str, sql: str, values: Values) -> list[Row]:
         """Carry out a statement that is not ours, on tables whose names begin with `prefix`; its rows.
@@ -63,14 +63,18 @@ class Driver(Protocol):
         *,
         recheck: Callable[[Transaction, T], bool] | None = None,
         durable: bool = True,
+        then: Callable[[], None] | None = None,
     ) -> T:
         """Run `work` in a write transaction that no other writer can interleave with; answer after it is durable.
 
-        `work` does no I/O of its own, may run inside a group with others, and changes nothing when it raises.
+        `work` does no I/O of its own, may run inside a group with others, and changes nothing when it raises. It may be
+        undone and run again, when a neighbour in its group failed.
         Args:
             recheck: whether what `work` answered stands, asked in a later transaction when a commit failed half-way.
             durable: false answers once all see it and it survives kill -9; a power cut may take it until the next
             durable write, of whatever process, has been answered. A durable answer vouches for all that `work` saw.
+            then: called after the commit and before the answer, once for all in a group that ask for the same; it
+                neither waits nor raises.
         Raises:
             StoreBusy, DiskLow, StoreFailed, and whatever `work` raises: nothing was changed.
             OutcomeUnknown: the commit failed half-way, and there is no `recheck`, or the disk still fails.

@@ -10,18 +10,18 @@ windows (`reader`), clocks, handlers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import msgspec
 
 from perenne.core import events, limits
-from perenne.core.decide import Ask, Change, decide
+from perenne.core.decide import Ask, decide
 from perenne.core.dependencies import ordered
-from perenne.core.identity import is_uuid
 from perenne.core.job import Durability, Job, Receipt, Submission, Token
 from perenne.crashpoints import crash_point
-from perenne.errors import EngineError, StaleToken
-from perenne.store import claims, controls, dependants, intake, moves, proof, rows, turns, writes
+from perenne.errors import EngineError
+from perenne.store import claims, controls, dependants, intake, moves, proof, turns, writes
 from perenne.store.claims import Claim as Claim
 from perenne.store.claims import Lane as Lane
 from perenne.store.driver import Driver, Growth, Transaction
@@ -30,12 +30,18 @@ from perenne.store.turns import Turn as Turn
 
 T = TypeVar("T")
 
+_HEARD = ("submit", "control")
+_QUIET = ("claim", "acknowledge", "recover", "progress")
+
 
 class Ledger:
     """All jobs of one workspace."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, wake: Callable[[], None] | None = None) -> None:
+        """Args: wake: tells who sleeps to look again; called after what may give them work, once for a whole group."""
         self._driver = driver
+        self._committed = {protocol: partial(_committed, protocol, None) for protocol in _QUIET}
+        self._committed |= {protocol: partial(_committed, protocol, wake) for protocol in _HEARD}
 
     def submit(self, wanted: Submission, *, now: int, actor: str) -> Receipt:
         """Store a job, as durably as it asks for, or find the one this request already made.
@@ -97,7 +103,7 @@ class Ledger:
         """
         return self._write(
             "acknowledge",
-            lambda tx: end_attempt(tx, Ending(token, ended, luck), now, actor),
+            lambda tx: turns.end(tx, Ending(token, ended, luck), now, actor),
             lambda tx, _: proof.ended(tx, token),
         )
 
@@ -111,13 +117,14 @@ class Ledger:
         now: int,
         actor: str,
         company: bool = False,
+        ahead: int = 0,
         made: list[Turn] | None = None,
     ) -> Turn:
         """Record every attempt that ended and claim as many jobs as there are new attempt ids, in one transaction.
 
         Args: company: whether attempts that have not ended run in the owner's process; then no job is given that must
             run alone, nor any that waits behind one. made: holds what was done, also when nobody knows whether it
-            stands (OutcomeUnknown); `stands` finds out.
+            stands (OutcomeUnknown); `stands` finds out. ahead: for how many of the ids there is no slot yet.
         Guarantees: a stale ending is answered as such and never harms the others. Nothing is claimed while
             `refusal("claim")` says why.
         """
@@ -125,10 +132,10 @@ class Ledger:
             attempts = ()
 
         def work(tx: Transaction) -> Turn:
-            ended = [_end_or_stale(tx, ending, now, actor) for ending in endings]
+            ended = [turns.end_or_stale(tx, ending, now, actor) for ending in endings]
             if endings:
                 crash_point("acknowledge.written")
-            claimed = claims.claim(tx, lanes, owner, attempts, now, company=company) if attempts else []
+            claimed = claims.claim(tx, lanes, owner, attempts, now, company=company, ahead=ahead) if attempts else []
             if attempts:
                 crash_point("claim.written")
             turn = Turn(ended, claimed, claims.next_due(tx))
@@ -157,7 +164,7 @@ class Ledger:
         """
         return self._write(
             "recover",
-            lambda tx: _end(tx, token, found, 0, now, 0.0, actor),
+            lambda tx: turns.settle(tx, token, found, 0, now, 0.0, actor),
             lambda tx, _: proof.ended(tx, token),
         )
 
@@ -199,7 +206,7 @@ class Ledger:
         def work(tx: Transaction) -> tuple[bool, bool]:
             row = tx.one("token_holds", **msgspec.structs.asdict(token))
             if row is None:
-                raise writes.stale(token.job_id, token, _find(tx, token.job_id))
+                raise writes.stale(token.job_id, token, turns.find(tx, token.job_id))
             return bool(row[0]), bool(row[1])
 
         return self._driver.read(work)
@@ -213,7 +220,7 @@ class Ledger:
         def work(tx: Transaction) -> None:
             values = {"done": done, "total": total, "message": message, "now": now}
             if not tx.run("set_progress", **values, **msgspec.structs.asdict(token)):
-                raise writes.stale(token.job_id, token, _find(tx, token.job_id))
+                raise writes.stale(token.job_id, token, turns.find(tx, token.job_id))
 
         self._write("progress", work, lambda tx, _: proof.progressed(tx, token, (done, total, message)))
 
@@ -247,41 +254,17 @@ class Ledger:
             crash_point(f"{protocol}.written")
             return answer
 
-        answer = self._driver.write(pointed, recheck=recheck, durable=durable)
-        crash_point(f"{protocol}.committed")
-        return answer
+        return self._driver.write(pointed, recheck=recheck, durable=durable, then=self._committed[protocol])
 
 
-def _find(tx: Transaction, job_id: str) -> Job | None:
-    row = tx.one("job_by_id", id=job_id) if is_uuid(job_id) else None
-    return rows.job(row) if row else None
-
-
-def end_attempt(tx: Transaction, ending: Ending, now: int, actor: str) -> list[Job]:
-    """Record how an attempt ended, inside a transaction; as `Ledger.end`."""
-    return _end(tx, ending.token, ending.ended, ending.ended.active_ms, now, ending.luck, actor)
-
-
-def _end_or_stale(tx: Transaction, ending: Ending, now: int, actor: str) -> list[Job] | StaleToken:
-    try:
-        return end_attempt(tx, ending, now, actor)
-    except StaleToken as late:
-        return late  # raised before anything of it was written
-
-
-def _end(
-    tx: Transaction, token: Token, event: events.Event, active_ms: int, now: int, luck: float, actor: str
-) -> list[Job]:
-    job = _find(tx, token.job_id)
-    if job is None or (job.attempt, job.number) != (token.attempt, token.number):
-        raise writes.stale(token.job_id, token, job)
-    change = decide(job, event, now, luck)
-    assert isinstance(change, Change)
-    return moves.end(tx, job, change, token, active_ms=active_ms, actor=actor, now=now)
+def _committed(protocol: str, wake: Callable[[], None] | None) -> None:
+    crash_point(f"{protocol}.committed")
+    if wake is not None:
+        wake()
 
 
 def _tell(tx: Transaction, job_id: str, event: events.Event, now: int, actor: str) -> list[Job]:
-    job = _find(tx, job_id)
+    job = turns.find(tx, job_id)
     if job is None:
         raise intake.not_found(job_id)
     if isinstance(event, events.Requeue):

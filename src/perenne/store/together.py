@@ -14,7 +14,7 @@ import msgspec
 from perenne.core.job import Durability, Job, Receipt, Submission
 from perenne.core.states import JobState
 from perenne.crashpoints import crash_point
-from perenne.store import intake, ledger, proof
+from perenne.store import intake, proof, turns
 from perenne.store.driver import Block, Driver, Row, Transaction, Values
 
 
@@ -78,7 +78,7 @@ def together(driver: Driver, prefix: str, *, now: int, actor: str) -> Iterator[T
 
 def complete(
     driver: Driver,
-    ending: ledger.Ending,
+    ending: turns.Ending,
     also: Callable[[OwnTables], object],
     prefix: str,
     *,
@@ -96,7 +96,7 @@ def complete(
     """
     block = driver.block()
     try:
-        end = partial(ledger.end_attempt, ending=ending, now=now, actor=actor)
+        end = partial(turns.end, ending=ending, now=now, actor=actor)
         jobs = block.run(end)
         if jobs[0].state is JobState.COMPLETED:
             also(OwnTables(block, prefix))

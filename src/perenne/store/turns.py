@@ -1,6 +1,6 @@
-"""What one turn of a worker records and claims, and whether it stands.
+"""What one turn of a worker records and claims, how an ending is recorded, and whether it stands.
 
-What does not live here: how it is carried out (`ledger`), and when (`runtime.worker`).
+What does not live here: the transaction around it (`ledger`), and when (`runtime.worker`).
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from collections.abc import Sequence
 import msgspec
 
 from perenne.core import events
+from perenne.core.decide import Change, decide
+from perenne.core.identity import is_uuid
 from perenne.core.job import Job, Token
 from perenne.errors import StaleToken
-from perenne.store import proof
+from perenne.store import moves, proof, rows, writes
 from perenne.store.claims import Claim
 from perenne.store.driver import Transaction
 
@@ -37,3 +39,35 @@ def stands(tx: Transaction, endings: Sequence[Ending], turn: Turn) -> bool:
     """Whether everything that the turn answered is there; what was answered as stale leaves nothing to look for."""
     kept = [ending.token for ending, jobs in zip(endings, turn.ended, strict=True) if isinstance(jobs, list)]
     return proof.ended(tx, *kept) and proof.claimed(tx, turn.claims)
+
+
+def find(tx: Transaction, job_id: str) -> Job | None:
+    row = tx.one("job_by_id", id=job_id) if is_uuid(job_id) else None
+    return rows.job(row) if row else None
+
+
+def end(tx: Transaction, ending: Ending, now: int, actor: str) -> list[Job]:
+    """Record how an attempt ended, inside a transaction; as `Ledger.end`."""
+    return settle(tx, ending.token, ending.ended, ending.ended.active_ms, now, ending.luck, actor)
+
+
+def end_or_stale(tx: Transaction, ending: Ending, now: int, actor: str) -> list[Job] | StaleToken:
+    try:
+        return end(tx, ending, now, actor)
+    except StaleToken as late:
+        return late  # raised before anything of it was written
+
+
+def settle(
+    tx: Transaction, token: Token, event: events.Event, active_ms: int, now: int, luck: float, actor: str
+) -> list[Job]:
+    """Write the end that `event` makes of the attempt of this token; the job, then whoever ended with it.
+
+    Raises: StaleToken.
+    """
+    job = find(tx, token.job_id)
+    if job is None or (job.attempt, job.number) != (token.attempt, token.number):
+        raise writes.stale(token.job_id, token, job)
+    change = decide(job, event, now, luck)
+    assert isinstance(change, Change)
+    return moves.end(tx, job, change, token, active_ms=active_ms, actor=actor, now=now)

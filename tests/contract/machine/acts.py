@@ -78,9 +78,9 @@ class Acts(Trial):
         self.ask(number, asked)
         self.perhaps(self._end(number, said))
 
-    def owner_died(self, number: int, published: str, began: bool, asked: str | None) -> None:
+    def owner_died(self, number: int, published: str, asked: str | None) -> None:
         self.ask(number, asked)
-        self.perhaps(self._settle(number, published, began))
+        self.perhaps(self._settle(number, published))
 
     def perhaps(self, deed: Deed | None) -> None:
         if deed is not None:
@@ -109,7 +109,7 @@ class Acts(Trial):
             {
                 "check": lambda: deeds.check(token),
                 "report": lambda: deeds.report(token, (number, 64, "on its way"), self.tick()),
-                "settle": lambda: deeds.settle(token, said.published, True, None, self.tick()),
+                "settle": lambda: deeds.settle(token, said.published, None, self.tick()),
                 "end": lambda: deeds.end(token, said, self.tick()),
             }[what]()
         )

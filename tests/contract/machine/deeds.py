@@ -191,12 +191,12 @@ def end(token: Token, said: Ending, now: int) -> Deed:
     )
 
 
-def settle(token: Token, published: str, began: bool, result: bytes | None, now: int) -> Deed:
-    found = events.Interrupted(_published(published, result), began)
+def settle(token: Token, published: str, result: bytes | None, now: int) -> Deed:
+    found = events.Interrupted(_published(published, result))
     return Deed(
-        f"settle {token} {published}{'' if began else ' never began'}",
+        f"settle {token} {published}",
         lambda worker: _stand(worker.ledger.settle(job.Token(*token), found, now=now, **WORK)),
-        lambda model: model.at(now).settle(token, published, began, result, now),
+        lambda model: model.at(now).settle(token, published, result, now),
         about=token[0],
     )
 

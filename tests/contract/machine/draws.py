@@ -21,7 +21,6 @@ NUMBERS = range(64)
 RESULTS = (None, b'"done"')
 BEFORE_START = "not_called"
 _YES, _NO = True, False
-_BEGAN = (_YES, _YES, _YES, _NO)
 
 
 class Pick(Protocol):
@@ -97,7 +96,7 @@ def close(pick: Pick) -> Drawn:
     return pick(
         (
             ("end", number, ending(pick)),
-            ("settle", number, published(pick), pick(_BEGAN)),
+            ("settle", number, published(pick)),
             ("turn", number, ending(pick), kinds(pick), pick(OWNERS), pick((_YES, _NO))),
         )
     )
@@ -143,7 +142,7 @@ ACTS: dict[str, Callable[[Pick], Drawn]] = {
     "submit_many": lambda pick: (wish(pick), wish(pick), wish(pick), pick(_SHAPES)),
     "claim": lambda pick: (*claim(pick)[1:], pick((_YES, _NO)), pick((1, 2, 3))),
     "end": lambda pick: (pick(NUMBERS), ending(pick), asked(pick)),
-    "owner_died": lambda pick: (pick(NUMBERS), published(pick), pick(_BEGAN), asked(pick)),
+    "owner_died": lambda pick: (pick(NUMBERS), published(pick), asked(pick)),
     "write_late": lambda pick: (
         *(pick(NUMBERS), ending(pick), pick(("old", "attempt", "number", "epoch"))),
         pick(("check", "report", "settle", "end", "end")),

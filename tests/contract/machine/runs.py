@@ -116,20 +116,18 @@ class Runs(Model):
             return ANSWERS["stopped_suspend"]  # as above
         return ANSWERS[said.answer]
 
-    def settle(self, token: Token, published: str, began: bool, result: bytes | None, now: int) -> Answered:
+    def settle(self, token: Token, published: str, result: bytes | None, now: int) -> Answered:
         """What recovery makes of an attempt whose owner is dead."""
         job = self.holder(token)
-        counts = int(began and job.max_interruptions is None)
+        counts = int(job.max_interruptions is None)
         if published == "coherent":
-            move, counts = ("complete", "COMPLETED", "completed"), int(began)
+            move, counts = ("complete", "COMPLETED", "completed"), 1
         elif published != "absent":
             move, counts = _DOUBT[:3], 1
         elif job.cancel_asked:
             move, counts = ("cancel", "CANCELLED", "cancelled"), 1
         elif job.pause_asked:
-            move = ("pause", "PAUSED", "interrupted" if began else "paused")
-        elif not began:
-            move = ("suspend", "QUEUED", "suspended")
+            move = ("pause", "PAUSED", "interrupted")
         elif not job.dies_of_one_more:
             move = ("requeue_interrupted", "QUEUED", "interrupted")
         else:

@@ -105,9 +105,9 @@ class Trial:
         token = self.current(number)
         return deeds.end(token, said, self.tick()) if token else None
 
-    def _settle(self, number: int, published: str, began: bool) -> Deed | None:
+    def _settle(self, number: int, published: str) -> Deed | None:
         token = self.current(number)
-        return deeds.settle(token, published, began, b'"found"', self.tick()) if token else None
+        return deeds.settle(token, published, b'"found"', self.tick()) if token else None
 
     def _turn(self, number: int, said: Ending, kinds: Sequence[str], owner: str, company: bool) -> Deed:
         """Some that run and one that is late, perhaps; and two claims."""

@@ -19,7 +19,7 @@ from perenne.core.decide import Change
 from perenne.core.job import Job, Outcome, Receipt
 from perenne.core.publication import Published
 from perenne.core.states import JobState
-from perenne.store import claims, dependants, intake, ledger, moves, writes
+from perenne.store import claims, dependants, intake, ledger, moves, turns, writes
 from perenne.store.ledger import Ledger
 from perenne.store.sqlite import driver
 
@@ -72,7 +72,7 @@ def decided(patch: pytest.MonkeyPatch, wrong: Callable[[Job | None, events.Event
             return other
         return wrong(job, event, now, change) or change
 
-    for module in (ledger, writes, intake, claims):
+    for module in (ledger, turns, writes, intake, claims):
         patch.setattr(module, "decide", decide)
 
 
@@ -88,7 +88,7 @@ def token_is_a_counter(patch: pytest.MonkeyPatch) -> None:
     without(patch, "end_attempt", "and attempt = :attempt", "and (select epoch from store) = :epoch")
 
     def end(tx: Any, token: Any, event: Any, active_ms: int, now: int, luck: float, actor: str) -> list[Job]:
-        job = ledger._find(tx, token.job_id)
+        job = turns.find(tx, token.job_id)
         if job is None or job.state is not JobState.RUNNING or job.number != token.number:
             raise writes.stale(token.job_id, token, job)
         change = ledger.decide(job, event, now, luck)
@@ -96,7 +96,7 @@ def token_is_a_counter(patch: pytest.MonkeyPatch) -> None:
         held = msgspec.structs.replace(token, attempt=job.attempt)
         return moves.end(tx, job, change, held, active_ms=active_ms, actor=actor, now=now)
 
-    patch.setattr(ledger, "_end", end)
+    patch.setattr(turns, "settle", end)
 
 
 @planted("Ending an attempt does not ask for the store's epoch.")
@@ -129,14 +129,14 @@ def update_without_state(patch: pytest.MonkeyPatch) -> None:
         before = self._driver.read(lambda tx: tx.one("job_by_id", id=job_id))
 
         def work(tx: Any) -> list[Job]:
-            patch.setattr(ledger, "_find", lambda tx, id: ledger.rows.job(before))
+            patch.setattr(turns, "find", lambda tx, id: turns.rows.job(before))
             return ledger._tell(tx, job_id, event, now, actor)
 
-        find = ledger._find
+        find = turns.find
         try:
             return self._driver.write(work)
         finally:
-            patch.setattr(ledger, "_find", find)
+            patch.setattr(turns, "find", find)
 
     patch.setattr(Ledger, "tell", tell)
 
@@ -177,7 +177,7 @@ def notice_before_the_end(patch: pytest.MonkeyPatch) -> None:
 
     def end(self: Ledger, token: Any, ended: Any, *, now: int, luck: float, actor: str) -> Any:
         def tell(tx: Any) -> None:
-            job = ledger._find(tx, token.job_id)
+            job = turns.find(tx, token.job_id)
             if job is not None:
                 values = {"job": job.seq, "job_id": job.id, "revision": job.revision + 1, "now": now}
                 tx.run("insert_notices_early", **values, state=ledger.decide(job, ended, now, luck).to)
@@ -252,12 +252,6 @@ def crash_is_counted_twice(patch: pytest.MonkeyPatch) -> None:
         return changed(change, spends=True) if died and change.verb == "requeue_interrupted" else None
 
     decided(patch, wrong)
-
-
-@planted("An attempt that never began is charged when its worker dies.")
-def never_began_is_counted(patch: pytest.MonkeyPatch) -> None:
-    sound = rules._interrupted
-    patch.setattr(rules, "_interrupted", lambda job, published, began: sound(job, published, True))
 
 
 @planted("A job that must run alone is given a process that it shares.")

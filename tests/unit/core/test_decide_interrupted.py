@@ -98,39 +98,6 @@ def test_a_bound_of_its_own(
     assert (change.verb, change.to, change.reason, change.spends) == (verb, to, reason, spends)
 
 
-@pytest.mark.parametrize("last", [{}, {"spent": 3}, {"max_interruptions": 1}])
-def test_what_never_began_is_given_back(make_job: Callable[..., Job], now: int, last: dict[str, int]) -> None:
-    """An attempt that was claimed and never began costs nothing, not even the last one, and is no interruption."""
-    change = decide(make_job(**last), events.Interrupted(ABSENT, began=False), now)
-    assert isinstance(change, Change)
-    assert (change.verb, change.to, change.reason) == ("suspend", JobState.QUEUED, "never_began")
-    assert (change.outcome, change.spends) == (Outcome.SUSPENDED, False)
-
-
-@pytest.mark.parametrize(
-    ("asked", "published", "to", "outcome", "spends"),
-    [
-        ({"cancel_asked": True}, ABSENT, "CANCELLED", "cancelled", True),
-        ({"pause_asked": True}, ABSENT, "PAUSED", "paused", False),
-        ({}, COHERENT, "COMPLETED", "completed", False),
-        ({}, DOUBTFUL[0], "RECOVERY_REQUIRED", "doubted", True),
-    ],
-)
-def test_what_is_asked_or_published_counts_also_for_what_never_began(
-    make_job: Callable[..., Job],
-    now: int,
-    asked: dict[str, int],
-    published: Published,
-    to: str,
-    outcome: str,
-    spends: bool,
-) -> None:
-    """Wishes and publications come first for an attempt that never began, too."""
-    change = decide(make_job(**asked), events.Interrupted(published, began=False), now)
-    assert isinstance(change, Change)
-    assert (change.to, change.outcome, change.spends) == (to, outcome, spends)
-
-
 @pytest.mark.parametrize(
     ("facts", "alone"),
     [

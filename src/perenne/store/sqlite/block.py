@@ -30,7 +30,7 @@ class Block:
         self._pen, self._hand_on = pen, hand_on
         self._limit_s, self._begun = limits.BLOCK_S, time.monotonic()
         self._using, self._changing = threading.Lock(), threading.Lock()
-        self._changes = pen.changes
+        self._changes = pen.count_changes()
         self._open, self._late, self._ended = True, False, False
         # A block that waits for something may never come back to us: then its time ends here, and the lock with it.
         self._timer = threading.Timer(self._limit_s, self._expire)
@@ -87,7 +87,7 @@ class Block:
         if not self._take():
             raise self._too_late()
         try:
-            if self._pen.changes == self._changes:
+            if self._pen.count_changes() == self._changes:
                 self._pen.touch()  # what was only looked at may never have been synced
         except apsw.Error as error:
             raise self._failed(error) from error

@@ -136,9 +136,10 @@ class SQLiteDriver:
         *,
         recheck: Callable[[Transaction, T], bool] | None = None,
         durable: bool = True,
+        then: Callable[[], None] | None = None,
     ) -> T:
         """As `Driver.write`."""
-        return self._writes().write(work, recheck=recheck, durable=durable)
+        return self._writes().write(work, recheck=recheck, durable=durable, then=then)
 
     def block(self) -> Block:
         """As `Driver.block`."""

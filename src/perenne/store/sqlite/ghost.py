@@ -16,7 +16,7 @@ from perenne.store.sqlite.inode import Look, look
 Identity = tuple[int, int]
 _Folder = tuple[int, int, int]  # device, inode, time of its last change
 
-MEASURE_EVERY = 4
+MEASURE_EVERY = 15
 TICK_NS = 100_000_000  # ten of the coarsest clock; one of whole seconds is recognised and never relied on
 
 
@@ -44,7 +44,7 @@ class Files:
         """Prove that each name stands for the file it stood for; the length of the WAL in bytes, or a little less.
 
         In a folder that has not changed since they were looked at, the names stand as they stood; so most checks look
-        at the folder alone. The WAL is measured every fifth time at least.
+        at the folder alone. The WAL is measured every sixteenth time at least.
 
         Raises: StoreFailed: names the file that was removed or replaced.
         """
@@ -53,7 +53,7 @@ class Files:
             self._rest -= 1
             return self._wal_bytes
         self._wal_bytes = self._look_at_each()
-        self._proved, self._rest = found, MEASURE_EVERY
+        self._proved, self._rest = found if _can_be_relied_on(found) else None, MEASURE_EVERY
         return self._wal_bytes
 
     def _look_at_each(self) -> int:
@@ -67,18 +67,17 @@ class Files:
 
 
 def _look_at_folder(folder: str) -> _Folder | None:
-    """Which folder has this name, and when a name in it last changed; None while that cannot be relied on.
-
-    Two changes within one tick of the file system's clock bear the same time, a later one does not.
-    """
+    """Which folder has this name, and when a name in it last changed."""
     try:
         found = os.stat(folder)
     except OSError:
         return None
-    changed_ns = found.st_mtime_ns
-    if time.time_ns() - changed_ns < TICK_NS or not changed_ns % 1_000_000_000:
-        return None
-    return found.st_dev, found.st_ino, changed_ns
+    return found.st_dev, found.st_ino, found.st_mtime_ns
+
+
+def _can_be_relied_on(found: _Folder | None) -> bool:
+    """Two changes within one tick of the file system's clock bear the same time, a later one does not."""
+    return found is not None and time.time_ns() - found[2] > TICK_NS and found[2] % 1_000_000_000 != 0
 
 
 def _look(name: bytes, path: Path) -> Look:

@@ -64,6 +64,7 @@ class Pen:
     def _use(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self.execute = connection.execute
+        self.count_changes = connection.total_changes  # what was undone counts, too
         self._syncing = Syncing(connection, self.path)
         self.statements = Statements(connection, self._queries)
 
@@ -85,11 +86,6 @@ class Pen:
             if isinstance(error, apsw.Error):
                 raise self.explained(error) from error
             raise
-
-    @property
-    def changes(self) -> int:
-        """How many rows this connection has changed so far; what was undone counts too."""
-        return self._connection.total_changes()
 
     def touch(self) -> None:
         """Write one page as it is, so that the commit has something to write and to sync."""

@@ -25,8 +25,8 @@ class Statements:
     def all(self, query: str, **values: object) -> list[Row]:
         return self._execute(self._queries[query], values).fetchall()
 
-    def run(self, query: str, **values: object) -> int:
-        self._execute(self._queries[query], values)
+    def run(self, query: str, *row: object, **values: object) -> int:
+        self._execute(self._queries[query], row or values)
         return self._changes()
 
     def foreign(self, prefix: str, sql: str, values: Values) -> list[Row]:

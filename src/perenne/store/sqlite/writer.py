@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import apsw
 
@@ -23,70 +23,13 @@ from perenne.store.sqlite.block import Block
 from perenne.store.sqlite.ghost import Files
 from perenne.store.sqlite.guard import Hold
 from perenne.store.sqlite.pen import HalfWay, Pen
+from perenne.store.sqlite.requests import Request
 
 T = TypeVar("T")
 
 GROUP_REQUESTS = 256
 GROUP_S = 0.005
 BUSY_S = 5.0
-# What the statements of one request can be blamed for; any other error of SQLite concerns the file, thus the group.
-_OF_A_REQUEST = (
-    apsw.ConstraintError,
-    apsw.SQLError,
-    apsw.MismatchError,
-    apsw.TooBigError,
-    apsw.RangeError,
-)
-
-
-class _Request:
-    """One caller's work, and the lock a caller that must wait sleeps on until it is settled or told to lead.
-
-    One without work wants a transaction for itself: nobody takes it into a group.
-    """
-
-    __slots__ = ("answer", "bell", "deadline", "durable", "error", "recheck", "settled", "work", "wrote")
-
-    def __init__(
-        self,
-        work: Callable[[Transaction], Any] | None,
-        recheck: Callable[[Transaction, Any], bool] | None,
-        durable: bool,
-        deadline: float,
-    ) -> None:
-        self.work, self.recheck, self.durable, self.deadline = work, recheck, durable, deadline
-        self.answer: Any = None
-        self.error: BaseException | None = None
-        self.wrote = False
-        self.settled = False
-        self.bell: threading.Lock | None = None
-
-    def hang_bell(self) -> None:
-        self.bell = threading.Lock()
-        self.bell.acquire()
-
-    def ring(self) -> None:
-        if self.bell is not None:
-            self.bell.release()
-
-
-def _sleep(request: _Request) -> BaseException | None:
-    """Wait until settled or told to lead; an interrupt is kept for later, since nobody else would take up the lead."""
-    assert request.bell is not None
-    interrupted: BaseException | None = None
-    while True:
-        try:
-            request.bell.acquire()
-            return interrupted
-        except BaseException as error:
-            interrupted = error
-
-
-def _stands(tx: Transaction, request: _Request) -> bool | None:
-    """Whether what the request did is there; None when only its caller could tell."""
-    if request.error is not None:
-        return False
-    return request.recheck(tx, request.answer) if request.recheck else None
 
 
 class Writer:
@@ -106,7 +49,7 @@ class Writer:
         reopen = reopen or partial(sqlite.open, path, mode="write")
         self._pen = Pen(connection, queries, hold=hold or Hold(Files(path)), reopen=reopen, busy_s=busy_s)
         self._busy_s = busy_s
-        self._waiting: deque[_Request] = deque()
+        self._waiting: deque[Request] = deque()
         self._guard = threading.Lock()
         self._led = False
         self._in_block = 0  # the thread that is in a block of its own, and may wait for nobody
@@ -117,11 +60,12 @@ class Writer:
         *,
         recheck: Callable[[Transaction, T], bool] | None = None,
         durable: bool = True,
+        then: Callable[[], None] | None = None,
     ) -> T:
         """As `Driver.write`."""
         self._refuse_in_block()
-        request = _Request(work, recheck, durable, time.monotonic() + self._busy_s)
-        interrupted = None if self._enter(request) else _sleep(request)
+        request = Request(work, recheck, durable, then, time.monotonic() + self._busy_s)
+        interrupted = None if self._enter(request) else request.sleep()
         if not request.settled:
             self._lead(request)
         if error := interrupted or request.error:
@@ -131,8 +75,8 @@ class Writer:
     def block(self) -> Block:
         """As `Driver.block`."""
         self._refuse_in_block()
-        request = _Request(None, None, True, time.monotonic() + self._busy_s)
-        interrupted = None if self._enter(request) else _sleep(request)
+        request = Request(None, None, True, None, time.monotonic() + self._busy_s)
+        interrupted = None if self._enter(request) else request.sleep()
         try:
             self._take([])
             if interrupted:
@@ -164,7 +108,7 @@ class Writer:
         """Let go of the file; nobody writes any more."""
         self._pen.close()
 
-    def _enter(self, request: _Request) -> bool:
+    def _enter(self, request: Request) -> bool:
         """Queue the request; true when its caller must lead."""
         with self._guard:
             lead, self._led = not self._led, True
@@ -173,9 +117,9 @@ class Writer:
             self._waiting.append(request)
             return lead
 
-    def _lead(self, own: _Request) -> None:
+    def _lead(self, own: Request) -> None:
         """Settle one group, in which the leader's own request is the first, and pass the lead on."""
-        group: list[_Request] = []
+        group: list[Request] = []
         try:
             self._commit(group, own.deadline)
         except BaseException as error:
@@ -192,7 +136,7 @@ class Writer:
             finally:
                 self._hand_on()
 
-    def _put_back(self, group: list[_Request]) -> None:
+    def _put_back(self, group: list[Request]) -> None:
         """The leader was interrupted and all is undone: its followers wait again, ahead of those that came later."""
         followers = group[1:]
         del group[1:]
@@ -208,18 +152,20 @@ class Writer:
         with self._guard:
             return any(request.durable for request in self._waiting)
 
-    def _take(self, group: list[_Request], *, durable: bool = True) -> list[_Request]:
-        """Move the next request that waits into the group, unless it asks more than the group gives; what was moved."""
-        self._pen.hold.check()  # in a forked child, `_guard` may be held by a thread that is not there
-        with self._guard:
-            first = self._waiting[0] if self._waiting else None
-            fits = first is not None and (durable or not first.durable) and not (group and first.work is None)
-            taken = [self._waiting.popleft()] if fits else []
-        group += taken
-        return taken
+    def _take(self, group: list[Request], *, durable: bool = True) -> Request | None:
+        """Move the next request that waits into the group, unless it asks more than the group gives.
+
+        Only who leads takes any, so no lock is needed.
+        """
+        self._pen.hold.check()
+        first = self._waiting[0] if self._waiting else None
+        if first is None or (first.durable and not durable) or (group and first.work is None):
+            return None
+        group.append(self._waiting.popleft())
+        return first
 
     @staticmethod
-    def _answer(group: list[_Request]) -> None:
+    def _answer(group: list[Request]) -> None:
         for request in group:
             request.settled = True
             request.ring()
@@ -232,7 +178,7 @@ class Writer:
             if self._led:
                 self._waiting[0].ring()
 
-    def _commit(self, group: list[_Request], deadline: float) -> None:
+    def _commit(self, group: list[Request], deadline: float) -> None:
         """One immediate transaction; nobody in the group is answered before it is on disk as far as they asked."""
         durable = self._must_sync()
         self._pen.begin(deadline, durable=durable)
@@ -249,47 +195,49 @@ class Writer:
             interrupt = self._pen.commit()
         except HalfWay as failed:
             interrupt = self._resolve(group, failed.error)
+        try:
+            self._call_once(group)
+        except BaseException as late:
+            interrupt = interrupt or late  # all is durable: it concerns the leader alone
         group[0].error = group[0].error or interrupt
 
-    def _fill(self, group: list[_Request], durable: bool) -> None:
-        started = time.monotonic()
+    @staticmethod
+    def _call_once(group: list[Request]) -> None:
+        """What the members want done after their commit, once for all that want the same."""
+        for then in {request.then for request in group if request.error is None}:
+            if then is not None:
+                then()
+
+    def _fill(self, group: list[Request], durable: bool) -> None:
+        """Run request after request, without a savepoint each until one fails that has written something."""
+        started, run = time.monotonic(), Request.run
         # The leader's own request is always in: its thread may have been put aside for longer than a group may take.
         while not group or (len(group) < GROUP_REQUESTS and time.monotonic() - started < GROUP_S):
-            taken = self._take(group, durable=durable)
-            if not taken:
+            request = self._take(group, durable=durable)
+            if request is None:
                 return
             if len(group) == 1 and not self._waiting:
                 # Alone: the transaction itself undoes what raises.
-                self._do(taken[0])
+                request.do(self._pen)
                 return
-            self._run(taken[0])
+            if not run(request, self._pen) and request.wrote:
+                self._start_again(group, durable)
+                run = Request.run_apart
 
-    def _do(self, request: _Request) -> None:
-        assert request.work is not None, "whoever wants a transaction for itself leads it"
-        before = self._pen.changes
-        request.answer = request.work(self._pen.statements)
-        request.wrote = self._pen.changes != before
+    def _start_again(self, group: list[Request], durable: bool) -> None:
+        """Undo the whole group, and run its members again, each so that it can be undone by itself."""
+        self._pen.undo(None)
+        self._pen.begin(group[0].deadline, durable=durable)
+        for request in group:
+            request.run_apart(self._pen)
 
-    def _run(self, request: _Request) -> None:
-        """A request that raises undoes its own statements only; its neighbours stand."""
-        self._pen.execute("savepoint request")
-        try:
-            self._do(request)
-        except Exception as error:
-            if isinstance(error, apsw.Error) and not isinstance(error, _OF_A_REQUEST):
-                raise
-            self._pen.hold.check()
-            request.error = self._pen.explained(error) if isinstance(error, apsw.Error) else error
-            self._pen.execute("rollback to request")
-        self._pen.execute("release request")
-
-    def _resolve(self, group: list[_Request], error: apsw.Error) -> BaseException | None:
+    def _resolve(self, group: list[Request], error: apsw.Error) -> BaseException | None:
         """After a commit that failed half-way: find out what became of it, and tell each caller.
 
         Raises: OutcomeUnknown: to all, since it could not be found out.
         """
         try:
-            found = self._pen.seal(lambda tx: [_stands(tx, request) for request in group])
+            found = self._pen.seal(lambda tx: [request.stands(tx) for request in group])
         except BaseException as again:
             raise self._pen.unknown(error) from again
         for request, stands in zip(group, found, strict=True):

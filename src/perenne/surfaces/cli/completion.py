@@ -9,7 +9,7 @@ from perenne.surfaces import faults
 SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command()
+@click.command(short_help="Let a shell complete this program.")
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ LOOK_S = 0.2  # at a log that grows: whoever writes it rings no bell
 _CLEAR = "\x1b[H\x1b[J"
 
 
-@click.command()
+@click.command(short_help="Show all jobs and workers.")
 @options.workspace
 @click.option("--state", "states", multiple=True, help="Only jobs that stand so; may be given again.")
 @click.option("--limit", "-n", type=click.IntRange(1, 2000), default=20, show_default=True, help="Most jobs to show.")
@@ -35,12 +36,13 @@ def ps(root: Path, states: tuple[str, ...], limit: int, watch: bool, as_json: bo
         if as_json:
             options.echo_json(engine.view.snapshot(unfinished=limit, finished=limit, states=wanted))
             return
-        while True:
-            page = pages.jobs(engine, wanted, limit, options.width())
-            click.echo(f"{_CLEAR if watch else ''}" + "\n".join(page))
-            if not watch:
-                return
-            time.sleep(REFRESH_S)  # a person looks on: nobody has to be woken for that
+        if not watch:
+            click.echo("\n".join(pages.jobs(engine, wanted, limit, options.width())))
+            return
+        with contextlib.suppress(KeyboardInterrupt):  # that is how a person ends it
+            while True:
+                click.echo(_CLEAR + "\n".join(pages.jobs(engine, wanted, limit, options.width())))
+                time.sleep(REFRESH_S)  # a person looks on: nobody has to be woken for that
 
 
 def _state(text: str) -> str:
@@ -52,7 +54,7 @@ def _state(text: str) -> str:
     return text.upper()
 
 
-@click.command()
+@click.command(short_help="Show one job whole.")
 @click.argument("job", type=options.Job())
 @options.workspace
 @options.as_json
@@ -71,7 +73,7 @@ def show(job: str, root: Path, as_json: bool) -> None:
             click.echo("\n".join(pages.job(engine, id, options.width())))
 
 
-@click.command()
+@click.command(short_help="Show the log of a job.")
 @click.argument("job", required=False, type=options.Job())
 @click.option("--engine", "of_engine", is_flag=True, help="The log of the engine itself instead of a job's.")
 @click.option("--follow", "-f", is_flag=True, help="Go on until the job has ended.")
@@ -95,7 +97,7 @@ def logs(job: str | None, of_engine: bool, follow: bool, root: Path, as_json: bo
                 time.sleep(LOOK_S)
 
 
-@click.command()
+@click.command(short_help="Wait until a job has ended.")
 @click.argument("job", type=options.Job())
 @click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="How long to wait at most.")
 @options.workspace

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import click
 
 from perenne.surfaces import faults, views
-from perenne.surfaces.cli import groups, looking, run, sending, steering, upkeep
+from perenne.surfaces.cli import groups, looking, options, run, sending, steering, upkeep
 from perenne.surfaces.cli.completion import completion
 
 DEBUG = "PERENNE_DEBUG"
@@ -45,22 +45,27 @@ def cli() -> None:
     """
 
 
-@cli.command()
-@click.option("--json", "as_json", is_flag=True, help="JSON, whose schema is in docs/schema.")
+@cli.command(short_help="Print the versions.")
+@options.as_json
 def version(as_json: bool) -> None:
     """Print the versions of Perenne, Python and SQLite.
 
     Example: perenne version --json
     """
-    import json
     from importlib.metadata import version as version_of
 
-    versions = {
-        "perenne": version_of("perenne"),
-        "python": ".".join(map(str, sys.version_info[:3])),
-        "sqlite": version_of("apsw").rpartition(".")[0],  # apsw is numbered after the library it ships
-    }
-    click.echo(json.dumps(versions) if as_json else "\n".join(f"{name:<8}{one}" for name, one in versions.items()))
+    from perenne.surfaces.cli.documents import Versions
+
+    found = Versions(
+        contract="perenne.version.v1",
+        perenne=version_of("perenne"),
+        python=".".join(map(str, sys.version_info[:3])),
+        sqlite=version_of("apsw").rpartition(".")[0],  # apsw is numbered after the library it ships
+    )
+    if as_json:
+        options.echo_json(found)
+    else:
+        click.echo(f"perenne {found.perenne}\npython  {found.python}\nsqlite  {found.sqlite}")
 
 
 COMMANDS = (run.init, run.worker, sending.submit, *looking.COMMANDS, *steering.COMMANDS, *upkeep.COMMANDS, completion)

@@ -146,6 +146,13 @@ def echo_json(document: object) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
 
 
+def echo_line(document: object) -> None:
+    """One document on one line, for many of them."""
+    import msgspec
+
+    click.echo(msgspec.json.encode(document))
+
+
 def note(text: str) -> None:
     """A remark for a person who looks on; programs read the standard output."""
     if sys.stderr is not None:

@@ -22,7 +22,7 @@ PATIENCE_S = 5.0  # another process may be making the same workspace at this mom
 _SPOKEN = {"info": (), "warning": ("COMPLETED",), "error": ("COMPLETED", "CANCELLED")}  # what is left unsaid
 
 
-@click.command()
+@click.command(short_help="Make a workspace.")
 @click.argument("app", required=False)
 @options.maybe_workspace
 @click.option("--name", help="What people call it; else the name of the application.")
@@ -38,11 +38,12 @@ def init(ctx: click.Context, app: str | None, workspace: Path | None, name: str 
     found = options.app_of(ctx, app, said)
     root = place_of(said, found, taken=False)
     made = perenne.create(root, found, name=name or found.name)
+    where = root.relative_to(Path.cwd()) if root.is_relative_to(Path.cwd()) else root
     click.echo(f"made {made.root}, a workspace of {found.name}")
-    click.echo(f"next: perenne worker {said.app or found.name} --workspace {root}")
+    click.echo(f"next: perenne worker {said.app or found.name} --workspace {where}")
 
 
-@click.command()
+@click.command(short_help="Do the jobs until told to stop.")
 @click.argument("app", required=False)
 @options.maybe_workspace
 @click.option("--slots", type=int, help="Jobs at the same time, 1 to 1024; else as the settings say, else 1.")

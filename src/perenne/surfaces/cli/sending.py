@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ MOST_AT_ONCE = 100
 PATIENCE_S = 3600.0  # of one wait; then the wait begins anew
 
 
-@click.command()
+@click.command(short_help="Store jobs durably.")
 @click.argument("words", nargs=-1, required=True, metavar="[APP] KIND [INPUT]")
 @options.maybe_workspace
 @click.option(
@@ -130,8 +129,17 @@ def _input(kind: Kind, text: str | None) -> bytes:
 def _say(receipt: Any, as_json: bool) -> None:
     new = "reused" if receipt.reused else "new"
     if as_json:
-        document = {"contract": "perenne.cli.receipt.v1", "id": receipt.job_id, "state": receipt.state}
-        click.echo(json.dumps(document | {"reused": receipt.reused, "durability": receipt.durability}))
+        from perenne.surfaces.cli.documents import Submitted
+
+        options.echo_line(
+            Submitted(
+                contract="perenne.receipt.v1",
+                id=receipt.job_id,
+                state=receipt.state,
+                reused=receipt.reused,
+                durability=receipt.durability,
+            )
+        )
     else:
         click.echo(f"{receipt.job_id}  {views.painted(receipt.state)}  {new}  {receipt.durability}")
 

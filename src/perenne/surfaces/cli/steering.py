@@ -20,7 +20,7 @@ _queue = click.option("--queue", metavar="NAME", help="A whole queue instead of 
 _all = click.option("--all", "everything", is_flag=True, help="The whole workspace instead of jobs.")
 
 
-@click.command()
+@click.command(short_help="Cancel jobs.")
 @_jobs
 @options.workspace
 @click.option("--reason", default="cancel_requested", show_default=True, help="Why; it stays in the history.")
@@ -32,7 +32,7 @@ def cancel(jobs: Sequence[str], root: Path, reason: str) -> int:
     return _each(root, jobs, lambda engine, job: engine.cancel(job, reason), "asked to end at its next boundary")
 
 
-@click.command()
+@click.command(short_help="Pause jobs, a queue, or everything.")
 @_some_jobs
 @_queue
 @_all
@@ -47,7 +47,7 @@ def pause(jobs: Sequence[str], queue: str | None, everything: bool, root: Path) 
     return _whole(root, lambda engine: engine.pause(queue=queue), f"{_subject(queue)} is paused: nothing new starts")
 
 
-@click.command()
+@click.command(short_help="Let jobs, a queue, or everything go on.")
 @_some_jobs
 @_queue
 @_all
@@ -64,7 +64,7 @@ def resume(jobs: Sequence[str], queue: str | None, everything: bool, root: Path)
     )
 
 
-@click.command()
+@click.command(short_help="Start nothing new, let workers end.")
 @_queue
 @options.workspace
 def stop(queue: str | None, root: Path) -> int:
@@ -76,7 +76,7 @@ def stop(queue: str | None, root: Path) -> int:
     return _whole(root, lambda engine: engine.stop(queue=queue), f"{_subject(queue)} is stopped: {end}")
 
 
-@click.command()
+@click.command(short_help="Let blocked jobs go on.")
 @_jobs
 @options.workspace
 @options.reason
@@ -88,7 +88,7 @@ def release(jobs: Sequence[str], root: Path, reason: str) -> int:
     return _each(root, jobs, lambda engine, job: engine.release(job, reason))
 
 
-@click.command()
+@click.command(short_help="Start ended jobs again.")
 @_jobs
 @options.workspace
 @options.reason
@@ -100,7 +100,7 @@ def requeue(jobs: Sequence[str], root: Path, reason: str) -> int:
     return _each(root, jobs, lambda engine, job: engine.requeue(job, reason))
 
 
-@click.command()
+@click.command(short_help="Settle a job in doubt.")
 @click.argument("job", type=options.Job())
 @click.argument("to", type=click.Choice(["COMPLETED", "QUEUED", "FAILED"], case_sensitive=False))
 @options.workspace

@@ -26,7 +26,7 @@ _ONLY = "the ledger alone: copy the application's own files and catalogue, if it
 _MARKS = {"ok": "ok  ", "warn": "look", "bad": "BAD "}
 
 
-@click.command()
+@click.command(short_help="Say what is wrong and what to do.")
 @options.workspace
 @click.option("--deep", is_flag=True, help="Read every page of the ledger too, and every file the application names.")
 @options.as_json
@@ -95,7 +95,7 @@ def _setting(verdict: str, sentence: str, next_step: str | None) -> dict[str, st
     return {"name": "setting", "verdict": verdict, "sentence": sentence, "next_step": next_step}
 
 
-@click.command()
+@click.command(short_help="Bring the ledger to this version.")
 @options.workspace
 @click.option("--plan", "only_plan", is_flag=True, help="Show the steps, take none.")
 def migrate(root: Path, only_plan: bool) -> None:
@@ -112,7 +112,7 @@ def migrate(root: Path, only_plan: bool) -> None:
     click.echo(f"{views.count(len(steps), 'step')} {done}" if steps else "nothing to do")
 
 
-@click.command()
+@click.command(short_help="Copy the ledger.")
 @click.argument("file", type=_FILE)
 @options.workspace
 def backup(file: Path, root: Path) -> None:
@@ -129,7 +129,7 @@ def backup(file: Path, root: Path) -> None:
     click.echo(_ONLY)
 
 
-@click.command()
+@click.command(short_help="Put a backup in place.")
 @click.argument("file", type=_FILE)
 @options.workspace
 def restore(file: Path, root: Path) -> None:
@@ -147,7 +147,7 @@ def restore(file: Path, root: Path) -> None:
     click.echo(f"restored: the ledger stands at revision {copy.revision}, under a new epoch")
 
 
-@click.command()
+@click.command(short_help="Write the ledger to a file of JSON lines.")
 @click.argument("file", type=_FILE)
 @options.workspace
 def export(file: Path, root: Path) -> None:
@@ -166,7 +166,7 @@ def export(file: Path, root: Path) -> None:
     click.echo(_ONLY)
 
 
-@click.command(name="import")
+@click.command(name="import", short_help="Take an exported file in.")
 @click.argument("file", type=_FILE)
 @options.workspace
 def import_(file: Path, root: Path) -> None:
@@ -180,7 +180,7 @@ def import_(file: Path, root: Path) -> None:
     click.echo("imported before; nothing changed" if imported.reused else f"imported, SHA-256 {imported.sha256}")
 
 
-@click.command()
+@click.command(short_help="Remove finished jobs.")
 @options.workspace
 @click.option("--older-than-days", type=float, help="Only jobs that ended longer ago.")
 @click.option("--keep", type=int, help="Keep the newest so many.")

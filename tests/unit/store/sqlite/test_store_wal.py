@@ -82,7 +82,7 @@ def test_long_wal_is_cut(path: Path, open_store: Open, submission: Submit) -> No
     for n in range(100):
         ledger.submit(submission(n), now=1, actor="test")
         longest = max(longest, wal_bytes(path))
-    assert longest <= SOFT + 100_000
+    assert longest <= SOFT + 16 * 20_000  # it is measured every sixteenth commit
     assert ledger.submit(submission(0), now=1, actor="test").reused
 
 

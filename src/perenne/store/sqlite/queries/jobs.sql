@@ -1,5 +1,5 @@
 -- name: insert_job
--- A new job, or no row when its id, its key or its active key is taken. One parameter a column.
+-- A new job, or no row when its id, its key or its active key is taken. `intake` gives the parameters in this order.
 -- :id, :kind, :version, :queue, :state, :reason, :priority, :rank, :now, :due_at, :key, :unique_key, :input,
 -- :publications, :requested_at, :on_dependency, :unmet, :max_attempts, :active_limit_ms,
 -- :max_interruptions
