@@ -203,7 +203,8 @@ def _created(path: Path, journal: str, synchronous: str, busy_s: float, vfs: str
                 crash_point("create.store_made")
     except BaseException:
         for name in files:
-            name.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                name.unlink()
         raise
     return connection
 
@@ -219,10 +220,9 @@ def _make_file(path: Path) -> None:
         raise StoreFailed(
             f"store {path} cannot be created: {error.strerror}; check its folder", path=str(path)
         ) from error
-    try:
+    with contextlib.suppress(OSError):  # it has this mode already, unless the umask takes more away
         os.fchmod(descriptor, 0o600)
-    finally:
-        os.close(descriptor)
+    os.close(descriptor)
 
 
 def _writer(path: Path, journal: str, synchronous: str, busy_s: float, vfs: str | None) -> apsw.Connection:

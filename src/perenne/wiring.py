@@ -43,7 +43,8 @@ def create(
     """Make a folder a workspace of this app: folders, ledger, and at last the manifest.
 
     Args: allow_filesystems: names of unsafe file systems to accept in spite of the danger; the manifest records them.
-    Raises: StoreExists, UnsafeFilesystem, InvalidInput, StoreFailed.
+    Raises: StoreExists, UnsafeFilesystem, InvalidInput, DiskLow, StoreFailed, NotDurable.
+    Guarantees: on an error no file of it is left; empty folders may be.
     """
     from perenne.store.sqlite import driver
 
@@ -59,13 +60,17 @@ def create(
     made.make_folders()
     now = clock.SYSTEM.now()
     driver.create(made.ledger, workspace=made.id, now=now, allowed=accepted, tables=tables)
-    opened = driver.SQLiteDriver(made.ledger, workspace=made.id, allowed=accepted)
     try:
-        for queue, capacity in app.queues.items():
-            Ledger(opened).add_queue(queue, capacity)
-    finally:
-        opened.close()
-    made.write_manifest()
+        opened = driver.SQLiteDriver(made.ledger, workspace=made.id, allowed=accepted)
+        try:
+            for queue, capacity in app.queues.items():
+                Ledger(opened).add_queue(queue, capacity)
+        finally:
+            opened.close()
+        made.write_manifest()
+    except BaseException:
+        made.remove()  # the ledger's creation proved that nobody else makes one here
+        raise
     return made
 
 

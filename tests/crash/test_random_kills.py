@@ -17,7 +17,7 @@ from harness.storm import PER_KILL, Storm, replayable
 pytestmark = pytest.mark.crash
 
 KILLS = 25
-CREWS = [(1, 4), (1, 4), (2, 2), (3, 2)]  # workers and slots of each
+CREWS = [(1, 4), (2, 2), (4, 1), (4, 2)]  # workers and slots of each
 
 
 @pytest.mark.parametrize("number", range(len(CREWS)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import fnmatch
 import os
 import stat as modes
 import sys
@@ -16,9 +17,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from perenne.crashpoints import POINTS, crash_point
-from perenne.errors import DiskLow, InvalidInput, NotDurable, StoreExists, StoreFailed, TooLarge
+from perenne.errors import DiskLow, EngineError, InvalidInput, NotDurable, StoreExists, StoreFailed, TooLarge
 
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+# Of the machine, and no fault of the file that was to be read: the fact `passing` of the error says so.
+TROUBLE = (errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE)
 _CHUNK_BYTES = 1 << 20
 
 
@@ -45,7 +48,7 @@ def stage(staged: Path, data: bytes, *, protocol: str, mode: int = 0o600) -> Non
         DiskLow, StoreFailed: not written; the partial file is removed, and a failed sync is never tried again on it.
     """
     _refuse_unknown(protocol)
-    with _explained(staged, "written"):
+    with explained(staged, "written"):
         descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
         with _removed_on_failure(staged):
             try:
@@ -65,7 +68,7 @@ def promote(staged: Path, path: Path, *, protocol: str) -> None:
         NotDurable: renamed, but the folder could not be synced; `sync_folder` may be tried again.
     """
     _refuse_unknown(protocol)
-    with _explained(path, "replaced"):
+    with explained(path, "replaced"):
         os.replace(staged, path)
     crash_point(f"{protocol}.renamed")
     sync_folder(path.parent)
@@ -97,7 +100,7 @@ def make_folder(path: Path, mode: int = 0o700, *, protocol: str = "create") -> N
         return
     if path.parent != path:
         make_folder(path.parent, mode, protocol=protocol)
-    with _explained(path, "made as a folder"):
+    with explained(path, "made as a folder"):
         try:
             os.mkdir(path, mode)
             os.chmod(path, mode)
@@ -108,6 +111,12 @@ def make_folder(path: Path, mode: int = 0o700, *, protocol: str = "create") -> N
     crash_point(f"{protocol}.folder_made")
     sync_folder(path.parent)
     crash_point(f"{protocol}.folder_synced")
+
+
+def listed(folder: Path, pattern: str = "*") -> list[Path]:
+    """What stands in a folder under such a name, in order. Raises StoreFailed when it cannot be read or is missing."""
+    with explained(folder, "listed"):
+        return sorted(path for path in folder.iterdir() if fnmatch.fnmatchcase(path.name, pattern))
 
 
 def remove_tree(path: Path | str, *, point: str) -> None:
@@ -130,8 +139,8 @@ def read_regular(path: Path, *, limit_bytes: int) -> bytes:
     """The bytes of a regular file, at most `limit_bytes`; nothing else is ever opened, waited for or followed.
 
     Raises:
-        InvalidInput: missing, unreadable, or a link, folder, device, pipe or socket; the sentence says which.
-        TooLarge: the file is larger than the limit.
+        InvalidInput: missing, forbidden, or a link, folder, device, pipe or socket; the sentence says which.
+        TooLarge: the file is larger than the limit. StoreFailed: the machine could not read it.
     """
     try:
         # Asked before opening, because opening alone can act on a device; asked again of what was really opened.
@@ -145,13 +154,25 @@ def read_regular(path: Path, *, limit_bytes: int) -> bytes:
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise InvalidInput(
-            f"file {path} cannot be read: {error.strerror}; give an existing, readable, regular file", path=str(path)
-        ) from error
+        raise unreadable(path, error) from error
     except ValueError as error:
         raise InvalidInput(f"path {str(path)!r} cannot name a file: {error}", path=str(path)) from error
     _refuse_large(path, len(data), limit_bytes)
     return data
+
+
+def unreadable(path: Path, error: OSError) -> EngineError:
+    """Why a file that somebody gave could not be read: InvalidInput, or StoreFailed when that says nothing about it."""
+    if error.errno in TROUBLE:
+        return StoreFailed(
+            f"file {path} could not be read: {error.strerror}; check the disk and how many files are open, "
+            f"then try again",
+            path=str(path),
+            passing=True,
+        )
+    return InvalidInput(
+        f"file {path} cannot be read: {error.strerror}; give an existing, readable, regular file", path=str(path)
+    )
 
 
 def _refuse_unknown(protocol: str) -> None:
@@ -223,7 +244,8 @@ def _removed_on_failure(staged: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _explained(path: Path, done: str) -> Iterator[None]:
+def explained(path: Path, done: str) -> Iterator[None]:
+    """Errors of the system about `path` in our words; done: what was to be done with it, such as "listed"."""
     try:
         yield
     except FileExistsError as error:
@@ -238,4 +260,5 @@ def _explained(path: Path, done: str) -> Iterator[None]:
         raise StoreFailed(
             f"{path} could not be {done}: {error.strerror}; check that its folder exists and may be written",
             path=str(path),
+            passing=error.errno in TROUBLE,
         ) from error

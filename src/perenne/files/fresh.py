@@ -102,7 +102,7 @@ def appear(staged: Path, path: Path, *, protocol: str) -> None:
         crash_point(f"{protocol}.renamed")
         atomic.sync_folder(path.parent)
         crash_point(f"{protocol}.folder_synced")
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # the file stands by now, and a second name of it harms nobody
             os.unlink(staged)
         crash_point(f"{protocol}.leftover_removed")
 
@@ -111,7 +111,7 @@ def lines(path: Path, *, limit_bytes: int) -> Iterator[bytes]:
     """The lines of a regular file with their line ends, one at a time; the last one may lack its end.
 
     Args: limit_bytes: a longer line is cut there, and its rest comes as the next one.
-    Raises: InvalidInput: missing, unreadable, or not a regular file; nothing else is opened or followed.
+    Raises: InvalidInput: missing, forbidden, or not a regular file; nothing else is opened or followed. StoreFailed.
     """
     try:
         if not modes.S_ISREG(os.lstat(path).st_mode):
@@ -123,9 +123,7 @@ def lines(path: Path, *, limit_bytes: int) -> Iterator[bytes]:
             while line := file.readline(limit_bytes):
                 yield line
     except OSError as error:
-        raise InvalidInput(
-            f"file {path} cannot be read: {error.strerror}; give an existing, readable, regular file", path=str(path)
-        ) from error
+        raise atomic.unreadable(path, error) from error
     except ValueError as error:
         raise InvalidInput(f"path {str(path)!r} cannot name a file: {error}", path=str(path)) from error
 

@@ -120,7 +120,8 @@ def _opened(path: Path) -> int:
     if not modes.S_ISREG(os.fstat(descriptor).st_mode):
         _close(descriptor)
         raise StoreFailed(f"lock file {path} is not a regular file; remove what stands there", path=str(path))
-    with contextlib.suppress(PermissionError):  # the file of another user works as well, as its owner wants it
+    # The file of another user works as well, as its owner wants it; and so does one whose mode the disk cannot change.
+    with contextlib.suppress(OSError):
         os.fchmod(descriptor, 0o600)
     return descriptor
 

@@ -5,7 +5,9 @@ What lives here: names and the manifest. What does not: what stands in the files
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -90,6 +92,16 @@ class Workspace:
         """Every folder the engine uses, 0700, durable."""
         for name in ("owners", "children", "wake", "stage", "logs"):
             atomic.make_folder(self.own_folder / name)
+
+    def remove(self) -> None:
+        """Take back what the making of a workspace wrote, the manifest first; what cannot be removed stays."""
+        ledger = [Path(f"{self.ledger}{end}") for end in ("", "-wal", "-shm")]
+        for file in (self.manifest, *ledger):
+            with contextlib.suppress(OSError):
+                file.unlink()
+        for folder in (*(self.own_folder / name for name in ("owners", "wake", "stage", "logs")), self.own_folder):
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)
 
     def write_manifest(self) -> None:
         """The manifest, durable; the last step of making a workspace.

@@ -93,7 +93,7 @@ def restore(
 
 def _hold_workers(held: contextlib.ExitStack, workspace: Workspace) -> None:
     """Take every lock by which a worker proves that it lives."""
-    owners = sorted(workspace.owners_folder.glob("*.lock")) if workspace.owners_folder.is_dir() else []
+    owners = atomic.listed(workspace.owners_folder, "*.lock") if workspace.owners_folder.is_dir() else []
     for path in (workspace.worker_lock, *owners):
         lock = Lock.take(path, text=f"a restore, pid {os.getpid()}\n")
         if lock is None:
@@ -115,8 +115,9 @@ def _refuse_itself(workspace: Workspace, path: Path) -> None:
 
 def _remove_stages(workspace: Workspace) -> None:
     """What killed restores left; nobody else makes such names, and no other restore runs beside this one."""
-    for left in sorted(workspace.own_folder.glob(f"{workspace.ledger.name}.stage-*")):
-        left.unlink(missing_ok=True)
+    for left in atomic.listed(workspace.own_folder, f"{workspace.ledger.name}.stage-*"):
+        with atomic.explained(left, "removed"):
+            left.unlink(missing_ok=True)
         crash_point("restore.leftover_removed")
 
 

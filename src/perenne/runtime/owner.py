@@ -6,6 +6,7 @@ worker at a time is allowed, `worker.lock` is taken first, so that the second on
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -40,7 +41,8 @@ class Holding:
         """
         own = self.locks[-1]
         if own.held:
-            own.path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # the next sweep removes it; the locks must not stay taken for a name
+                own.path.unlink()
         for lock in reversed(self.locks):
             lock.release()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
+from pathlib import Path
 
 from perenne.app import App
 from perenne.core import events
@@ -55,18 +56,16 @@ class Recovery:
                 continue
             with proof:
                 settled += self._settle_owner(owner)
-                proof.path.unlink(missing_ok=True)
-                crash_point("recover.lock_removed")
+                _remove(proof.path)
         return settled, living
 
     def sweep(self) -> None:
         """Remove locks, pipes and folders of processes that died before they signed in, or after they signed out."""
         present = {owner.id for owner in self.owners.present()}
-        for path in sorted(self.workspace.owners_folder.glob("*.lock")):
+        for path in atomic.listed(self.workspace.owners_folder, "*.lock"):
             if path.stem not in present and (proof := Lock.take(path)) is not None:
                 with proof:
-                    path.unlink(missing_ok=True)
-                    crash_point("recover.lock_removed")
+                    _remove(path)
         wake.remove_dead(self.workspace.wake_folder)
         self._remove_stages()
         self._remove_locks_of_children()
@@ -128,11 +127,18 @@ class Recovery:
     def _remove_stages(self) -> None:
         """Private folders of attempts that are over. What cannot be removed must not keep the worker from its work."""
         # Listed first: whoever makes a folder afterwards is not in the list, whoever made it before is in the ledger.
-        found = sorted(self.workspace.stage_folder.iterdir())
+        found = atomic.listed(self.workspace.stage_folder)
         live = self.owners.open_attempts()
         for folder in (folder for folder in found if folder.name not in live):
             with contextlib.suppress(OSError, RecursionError):
                 atomic.remove_tree(folder, point="recover.leftover_removed")
+
+
+def _remove(lock: Path) -> None:
+    """What cannot be removed must not keep the worker from its work; a later sweep finds it."""
+    with contextlib.suppress(OSError):
+        lock.unlink(missing_ok=True)
+        crash_point("recover.lock_removed")
 
 
 def _unknown(job: Job) -> Published:

@@ -14,8 +14,10 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from perenne.core.events import Ended
+from perenne.files import atomic
 from perenne.runtime.clock import Clock
 from perenne.runtime.toolsession import close_sessions
 from perenne.runtime.wake import drain
@@ -61,8 +63,12 @@ class Slots:
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Start the threads, each in a copy of the caller's context: which engine is near is known there, too."""
-        self._readable, self._writable = os.pipe()
+        """Start the threads, each in a copy of the caller's context: which engine is near is known there, too.
+
+        Raises: StoreFailed: this process may open no more files.
+        """
+        with atomic.explained(Path("the worker's pipe"), "made"):
+            self._readable, self._writable = os.pipe()
         os.set_blocking(self._readable, False)
         os.set_blocking(self._writable, False)
         for number in range(self.count):
@@ -126,8 +132,9 @@ class Slots:
             thread.join(max(deadline - self._clock.monotonic(), 0))
         if any(thread.is_alive() for thread in self._threads):
             return False
-        os.close(self._readable)
-        os.close(self._writable)
+        for descriptor in (self._readable, self._writable):
+            if descriptor >= 0:
+                os.close(descriptor)
         return True
 
     def _work(self) -> None:

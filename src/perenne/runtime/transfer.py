@@ -17,7 +17,7 @@ import msgspec
 
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput, StoreBusy, StoreExists, TooLarge
-from perenne.files import fresh
+from perenne.files import atomic, fresh
 from perenne.files.lock import Lock
 from perenne.files.workspace import Workspace
 from perenne.runtime.clock import Clock
@@ -81,12 +81,14 @@ def _copied(workspace: Workspace, copies: Copies) -> Iterator[Path]:
             copies.copy(workspace.ledger, copy, allowed=workspace.allow_filesystems)
             yield copy
         finally:
-            copy.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # the next export removes it
+                copy.unlink()
 
 
 def _remove_copies(workspace: Workspace) -> None:
-    for left in workspace.own_folder.glob("export-*.sqlite*"):
-        left.unlink(missing_ok=True)
+    for left in atomic.listed(workspace.own_folder, "export-*.sqlite*"):
+        with atomic.explained(left, "removed"):
+            left.unlink(missing_ok=True)
         crash_point("export.leftover_removed")
 
 

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Protocol
 
 from perenne.crashpoints import crash_point
+from perenne.files import atomic
 
 TICK_NS = 100_000_000  # ten of the coarsest clock; one of whole seconds is recognised and never relied on
 
@@ -38,12 +39,14 @@ class Readable(Protocol):
 class Bell:
     """The pipe of one waiting process.
 
+    Raises: StoreFailed, DiskLow: it cannot be made; nothing of it is left.
     Guarantees: a pipe that can be seen in the folder has a reader, or its process is dead.
     """
 
     def __init__(self, folder: Path) -> None:
-        while (hung := _hang(folder)) is None:
-            pass  # a recovery took the unfinished pipe for one of a dead process
+        with atomic.explained(folder, "used to be woken in"):
+            while (hung := _hang(folder)) is None:
+                pass  # a recovery took the unfinished pipe for one of a dead process
         self.path, self._descriptor = hung
         self._closing = threading.RLock()  # reentrant, for a signal handler that rings while its own thread closes
 
@@ -68,7 +71,8 @@ class Bell:
         return readable
 
     def close(self) -> None:
-        self.path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a pipe without a reader is removed by the next worker
+            self.path.unlink()
         crash_point("wake.pipe_removed")
         with self._closing:
             os.close(self._descriptor)
@@ -122,12 +126,13 @@ class Bells:
 
 
 def remove_dead(folder: Path) -> None:
-    """Remove the pipes of dead processes, named or not; for the holder of the worker's lock."""
-    for entry in list(os.scandir(folder)):
-        if _is_dead(entry.path):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(entry.path)
-                crash_point("wake.pipe_removed")
+    """Remove the pipes of dead processes, named or not; what cannot be removed now is left to the next worker."""
+    with contextlib.suppress(OSError):
+        for entry in list(os.scandir(folder)):
+            if _is_dead(entry.path):
+                with contextlib.suppress(OSError):
+                    os.unlink(entry.path)
+                    crash_point("wake.pipe_removed")
 
 
 def _hang(folder: Path) -> tuple[Path, int] | None:
@@ -136,16 +141,19 @@ def _hang(folder: Path) -> tuple[Path, int] | None:
     hidden, path = folder / f".{name}", folder / name
     os.mkfifo(hidden, 0o600)
     crash_point("wake.pipe_made")
+    descriptor = -1
     try:
         # Open for both ends, so that the pipe never reports an end; under its real name only once it has a reader.
         descriptor = os.open(hidden, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    try:
         os.rename(hidden, path)
-    except FileNotFoundError:
-        os.close(descriptor)
-        return None
+    except OSError as error:
+        if descriptor >= 0:
+            os.close(descriptor)
+        if isinstance(error, FileNotFoundError):
+            return None
+        with contextlib.suppress(OSError):
+            os.unlink(hidden)
+        raise
     crash_point("wake.pipe_named")
     return path, descriptor
 

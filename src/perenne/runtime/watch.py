@@ -10,12 +10,16 @@ import os
 import threading
 from pathlib import Path
 
+from perenne.files import atomic
 from perenne.runtime import owner
 from perenne.store.owners import Owner
 
 
 class Watch:
-    """Waits for the end of one other worker of this machine."""
+    """Waits for the end of one other worker of this machine.
+
+    Raises: StoreFailed: this process may open no more files.
+    """
 
     def __init__(self, watched: Owner, lock: Path) -> None:
         self._thread: threading.Thread | None = None
@@ -35,7 +39,8 @@ class Watch:
 
     def _wait_for_lock(self, lock: Path) -> int:
         """Where a process cannot be named (another pid namespace, macOS): a thread that queues for its lock."""
-        readable, writable = os.pipe()
+        with atomic.explained(lock, "waited for"):
+            readable, writable = os.pipe()
         self._thread = threading.Thread(target=_queue_for, args=(lock, writable), daemon=True, name="watch")
         self._thread.start()
         return readable

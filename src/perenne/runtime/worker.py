@@ -96,9 +96,9 @@ class Worker:
                 return self.report
             self._ring()  # the others shall watch over us from now on
             self._teller = Teller(self._ends)
-            self._executor.begin(stay=stay)
-            self._slots.start()
             try:
+                self._executor.begin(stay=stay)
+                self._slots.start()
                 with self._tidier:
                     self._loop(stay)
             except BaseException as fault:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from pathlib import Path
+from typing import Any
 
 import apsw
 
@@ -12,6 +13,8 @@ from harness import processes
 from perenne import crashpoints
 
 FILE = Path(__file__).parents[3] / "build" / "reports" / "crash-figures.json"
+
+calls: dict[str, Any] = {}  # by operation: what the tour through its calls counted
 
 
 def keep(seed: int) -> str | None:
@@ -29,6 +32,7 @@ def keep(seed: int) -> str | None:
         "points": len(points),
         "of points": len(crashpoints.POINTS),
         "killed at points": points,
+        "calls": calls,
     }
     FILE.parent.mkdir(parents=True, exist_ok=True)
     FILE.write_text(json.dumps(figures, indent=2) + "\n")

@@ -25,11 +25,14 @@ class SampleTrial(Trial):
     def __init__(self, folder: Path, requests: Sequence[Request], plant: Plant = harmless) -> None:
         super().__init__(folder, ".perenne", plant)
         self.requests = list(requests)
+        self.run("create", lambda: children.create(self.root))
+        self.run("create the stores", lambda: sample_app.create(self.root))
+
+    def _stand_in(self, folder: Path) -> None:
+        super()._stand_in(folder)
         self.steered = Journal(folder / "steered.jsonl")
         self.delivered = Journal(folder / "delivered.jsonl")
         self.executed = sample_app.journal_of(self.root)
-        self.run("create", lambda: children.create(self.root))
-        self.run("create the stores", lambda: sample_app.create(self.root))
 
     def submitter(self, point: str | None = None, *, upto: int | None = None) -> Victim:
         """Submits the first requests of the plan that have no receipt yet."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import os
+import shutil
+import stat
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from harness import ledger_file, oracles, processes
 from harness.journal import Journal
@@ -14,6 +18,14 @@ from harness.processes import Victim
 from perenne import crashpoints
 
 Plant = Callable[[], object]
+
+
+def _copied(source: str, target: str) -> None:
+    """A pipe as a pipe: those of the dead are there to be found."""
+    if stat.S_ISFIFO(os.stat(source).st_mode):
+        os.mkfifo(target, 0o600)
+    else:
+        shutil.copy(source, target)
 
 
 def harmless() -> None:
@@ -31,14 +43,25 @@ class Trial(ABC):
 
     def __init__(self, folder: Path, runtime: str, plant: Plant = harmless) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        self.runtime = runtime
+        self.plant = plant
+        self._died_published: dict[str, int] = {}
+        self._stand_in(folder)
+
+    def _stand_in(self, folder: Path) -> None:
         self.folder = folder
         self.root = folder / "workspace"
-        self.runtime = runtime
         self.log = folder / "children.log"
         self.accepted = Journal(folder / "accepted.jsonl")
         self.told = Journal(folder / "told.jsonl")
-        self.plant = plant
-        self._died_published: dict[str, int] = {}
+
+    def copied(self, folder: Path) -> Self:
+        """Another trial that stands where this one does, in a folder of its own; nobody may be alive in this one."""
+        shutil.copytree(self.folder, folder, copy_function=_copied)
+        other = copy.copy(self)
+        other._died_published = dict(self._died_published)
+        other._stand_in(folder)
+        return other
 
     def start(self, name: str, work: Callable[[], Any], point: str | None = None) -> Victim:
         """A child that does this work; it dies at the crash point, if one is given."""

@@ -37,6 +37,9 @@ class UpkeepTrial(SampleTrial):
 
     def __init__(self, folder: Path, plant: Plant) -> None:
         super().__init__(folder, one_of_each(), plant)
+
+    def _stand_in(self, folder: Path) -> None:
+        super()._stand_in(folder)
         self.saved = folder / "saved.sqlite"
 
     def doomed(self, point: str) -> Victim:

@@ -5,6 +5,7 @@ What is published in it is in `publication.py`; what its rows hold is in `rows.p
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
@@ -37,7 +38,8 @@ def create(root: Path, investigation: manifest.Investigation, created_at: str) -
             _fill(connection, investigation, created_at)
     except BaseException:
         connection.close()
-        path.unlink()
+        with contextlib.suppress(OSError):
+            path.unlink()
         raise
     connection.close()
     return path

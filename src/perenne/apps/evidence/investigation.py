@@ -106,7 +106,7 @@ def refuse_present(root: Path) -> None:
             )
     for relative in _MUST_BE_EMPTY:
         folder = places.folder_below(root, relative)
-        if folder is not None and any(folder.iterdir()):
+        if folder is not None and atomic.listed(folder):
             raise StoreExists(
                 f"{folder} holds files already; nothing was touched, give another folder or move them away",
                 path=str(folder),

@@ -78,8 +78,9 @@ def write_snapshot(root: Path, lines: Iterable[JobLine]) -> None:
     # surely newer than what the last export read.
     with catalogue.locked(root):
         content = snapshot(manifest.read(root).id, lines)
-        for left in sorted(root.glob(f"{places.JOBS_SNAPSHOT}.stage-*")):
-            left.unlink(missing_ok=True)
+        for left in atomic.listed(root, f"{places.JOBS_SNAPSHOT}.stage-*"):
+            with atomic.explained(left, "removed"):
+                left.unlink(missing_ok=True)
             crash_point("export.leftover_removed")
         atomic.write(root / places.JOBS_SNAPSHOT, content, protocol="export")
 

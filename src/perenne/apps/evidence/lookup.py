@@ -95,10 +95,15 @@ def examine(
 
 
 def examine_file(root: Path, evidence: rows.Evidence, limit_bytes: int) -> bytes:
-    """The bytes of a piece of evidence, when size and SHA-256 are those of its row; else Incoherent."""
+    """The bytes of a piece of evidence, when size and SHA-256 are those of its row; else Incoherent.
+
+    Raises: StoreFailed: the machine could not read it, so that nothing is known about the file.
+    """
     try:
         content = places.read_below(root, evidence.relative_path, limit_bytes=limit_bytes)
     except EngineError as error:
+        if error.facts.get("passing"):
+            raise
         raise Incoherent(f"the file of evidence {evidence.id} does not verify: {error}") from error
     if len(content) != evidence.size_bytes:
         raise Incoherent(

@@ -241,7 +241,7 @@ def _is_made_by_import(root: Path, path: Path, investigation_id: str) -> bool:
 
 def _files(root: Path) -> list[Path]:
     folders = [places.folder_below(root, relative) for relative in _FOLDERS]
-    return [path for folder in folders if folder is not None for path in sorted(folder.iterdir())]
+    return [path for folder in folders if folder is not None for path in atomic.listed(folder)]
 
 
 def _removed(path: Path) -> Path:

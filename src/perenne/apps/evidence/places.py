@@ -56,14 +56,16 @@ def read_below(root: Path, relative: str, *, limit_bytes: int) -> bytes:
 
     Raises:
         StoreMissing: nothing is there.
-        StoreFailed: a component is a symlink or no folder, or the end is no regular file.
+        StoreFailed: a component is a symlink or no folder, or the end is no regular file; `passing`: the machine could
+            not read it, which says nothing about the file.
         TooLarge: it has more than `limit_bytes`.
     """
     with _opened(root, relative) as file:
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode):
             raise StoreFailed(f"{relative} is {_what(status.st_mode)}, not a regular file", path=relative)
-        return b"".join(_chunks(file, relative, limit_bytes))
+        with atomic.explained(root / relative, "read"):
+            return b"".join(_chunks(file, relative, limit_bytes))
 
 
 def folder_below(root: Path, relative: str) -> Path | None:
@@ -132,7 +134,8 @@ def _opened(root: Path, relative: str) -> Iterator[int]:
     *folders, name = parts_of(relative)
     held: list[int] = []
     try:
-        held.append(os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        with atomic.explained(root, "opened"):
+            held.append(os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         for folder in folders:
             held.append(_step(held[-1], folder, relative, os.O_DIRECTORY))
         # A FIFO would block the opening until somebody writes to it.
@@ -149,6 +152,8 @@ def _step(folder: int, name: str, relative: str, flags: int) -> int:
     except FileNotFoundError:
         raise StoreMissing(f"{relative} is missing", path=relative) from None
     except OSError as error:
+        if error.errno in atomic.TROUBLE:
+            raise atomic.unreadable(Path(relative), error) from error
         raise StoreFailed(
             f"{relative} cannot be read as a file below the investigation: "
             f"{name} is a symlink, no folder, or refused ({error.strerror})",

@@ -220,7 +220,7 @@ def _derivative_folders(root: Path) -> list[Path]:
     above = places.folder_below(root, places.DERIVATIVES)
     if above is None:
         return []
-    return sorted(folder for folder in above.iterdir() if folder.is_dir() and not folder.is_symlink())
+    return [folder for folder in atomic.listed(above) if folder.is_dir() and not folder.is_symlink()]
 
 
 def _remove_all(folder: Path, leftovers: list[Path]) -> list[Path]:

@@ -58,7 +58,8 @@ def _new(target: Path, allowed: Collection[str]) -> Iterator[apsw.Connection]:
     except BaseException:
         connection.close(True)
         for end in ("", "-journal", "-wal", "-shm"):
-            Path(f"{target}{end}").unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                Path(f"{target}{end}").unlink()
         raise
 
 
@@ -108,7 +109,8 @@ def _refuse_damaged(connection: apsw.Connection, path: Path) -> None:
 
 def damage(connection: apsw.Connection) -> list[str]:
     """What SQLite finds wrong in pages, indexes and references; nothing when the file is whole."""
-    found = [row[0] for row in connection.execute("pragma integrity_check(20)") if row[0] != "ok"]
+    rows = connection.execute("pragma integrity_check(20)")
+    found = [" ".join(row[0].split()) for row in rows if row[0] != "ok"]
     references = islice(connection.execute("pragma foreign_key_check"), 20)
     return found + [f"row {row} of {table} names a missing row of {parent}" for table, row, parent, _ in references]
 

@@ -5,6 +5,7 @@ What does not live here: rules, and how a file is opened safely (`perenne.sqlite
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection
 from functools import cache, partial
 from pathlib import Path
@@ -53,7 +54,8 @@ def create(
     except BaseException:
         connection.close(True)
         for suffix in ("", "-wal", "-shm"):
-            Path(f"{path}{suffix}").unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                Path(f"{path}{suffix}").unlink()
         raise
 
 
