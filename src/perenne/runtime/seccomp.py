@@ -86,18 +86,21 @@ def known_here() -> bool:
     return False
 
 
-def compile_filter(*, files: bool, children: bool, scoped: bool, truncates: bool, machine: str = "") -> Filter:
+def compile_filter(
+    *, files: bool, children: bool, scoped: bool, truncates: bool, apart: bool = False, machine: str = ""
+) -> Filter:
     """The filter for one way of running tools; the work of a millisecond, to be done once.
 
     Args:
         files: Landlock holds the files, so their metadata is refused too. children: other programs may be started.
         scoped: Landlock keeps signals from strangers. truncates: Landlock sees truncate.
+        apart: the tool will have a number of its own that is not known, and sees no process but its own.
     """
     machine = machine or platform.machine()
     refused = [*_ALWAYS, *(_METADATA if files else ()), *(["truncate"] if files and not truncates else ())]
     rules: dict[str, list[_Step]] = {name: [_refusal(errno.EPERM)] for name in refused}
     rules |= {name: [_refusal(errno.ENOSYS)] for name in _UNKNOWN}
-    only_own = [*_OF_A_PROCESS, *(() if scoped and children else _SIGNALS)]
+    only_own = [] if apart else [*_OF_A_PROCESS, *(() if scoped and children else _SIGNALS)]
     rules |= {name: _unless(0, (_OWN, 0)) for name in only_own}
     rules["prctl"] = _when(0, (kernelcalls.PR_SET_PDEATHSIG,))
     rules["fcntl"], rules["ioctl"] = _when(1, _FCNTL), _when(1, _IOCTL)

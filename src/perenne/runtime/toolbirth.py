@@ -15,7 +15,7 @@ import sys
 from functools import cache
 from typing import NoReturn
 
-from perenne.runtime import kernelcalls, landlock, processbound, seccomp
+from perenne.runtime import bubblewrap, kernelcalls, landlock, processbound, seccomp
 from perenne.runtime.seccomp import Filter
 from perenne.runtime.toolorder import (
     ENVIRONMENT,
@@ -145,9 +145,23 @@ def _become(order: Order, streams: list[int], ruleset: landlock.Ruleset | None) 
             _set_limit(kind, limit)
     if order.identity and identity_of(order.argv[0]) != order.identity:
         raise OSError(errno.ESTALE, "the program has changed")
-    if order.cage.level != "none":
+    argv = order.argv
+    if order.cage.wrapped:
+        argv = bubblewrap.wrapped(order, _readable_filter(order.cage))
+    elif order.cage.level != "none":
         _enter(order.cage, order.argv[0], ruleset)
-    os.execve(order.argv[0], order.argv, ENVIRONMENT)
+    os.execve(argv[0], argv, ENVIRONMENT)
+
+
+def _readable_filter(cage: Cage) -> int:
+    """A descriptor from which bubblewrap reads the filter for the tool; the bound on processes counts its own, too."""
+    if cage.children:
+        processbound.enter(cage.children + 2)
+    found = seccomp.compile_filter(files=True, children=cage.children > 0, scoped=True, truncates=True, apart=True)
+    descriptor = os.memfd_create("filter", 0)  # not closed on exec
+    os.write(descriptor, found.steps)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
 
 
 def _enter(cage: Cage, program: bytes, ruleset: landlock.Ruleset | None) -> None:
