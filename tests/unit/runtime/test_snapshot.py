@@ -83,7 +83,7 @@ def _changed(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         "changed_at": 1.5,
         "name": "",
         "paused": 1,
-        "counts": {"RUNING": 1},
+        "counts": {"RUNS": 1},
         "queues": [{}],
         "workers": [{"id": "x"}],
         "truncated": {"unfinished": 1, "finished": 0},
