@@ -7,7 +7,6 @@ ten milliseconds a start, no time to tidy up after SIGTERM, and a tool that a si
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 
 from perenne.runtime.toolorder import ENVIRONMENT, Order
@@ -42,6 +41,8 @@ def works() -> bool:
     argv = [PROGRAM, *_ALONE, b"--ro-bind", b"/", b"/", b"--", b"/bin/true"]
     if not os.access(PROGRAM, os.X_OK):
         return False
+    import subprocess  # here, because the tool host shall stay small: what it holds is copied for each tool
+
     try:
         done = subprocess.run(argv, capture_output=True, stdin=subprocess.DEVNULL, env=ENVIRONMENT, timeout=_TRIAL_S)
     except (OSError, subprocess.SubprocessError):

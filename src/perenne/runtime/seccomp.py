@@ -10,10 +10,9 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import platform
 import socket
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from perenne.runtime import kernelcalls
 from perenne.runtime.syscalls import AUDIT_ARCHITECTURE, numbers
@@ -62,8 +61,7 @@ _IOCTL = (0x5412, 0x541C, 0x8901, 0x8902, 0x40086602, 0x401C5820)
 _Step = tuple[int, int, int, int]  # code, steps over when true, steps over when false, value
 
 
-@dataclass(frozen=True)
-class Filter:
+class Filter(NamedTuple):
     """One filter; `steps` is ready for the kernel but for the places that hold the number of the tool's process."""
 
     steps: bytes
@@ -82,7 +80,7 @@ def known_here() -> bool:
     try:
         kernelcalls.prctl(kernelcalls.PR_SET_SECCOMP, _FILTER_MODE, 0)
     except OSError as fault:
-        return fault.errno == errno.EFAULT and bool(numbers(platform.machine()))
+        return fault.errno == errno.EFAULT and bool(numbers(os.uname().machine))
     return False
 
 
@@ -96,7 +94,7 @@ def compile_filter(
         scoped: Landlock keeps signals from strangers. truncates: Landlock sees truncate.
         apart: the tool will have a number of its own that is not known, and sees no process but its own.
     """
-    machine = machine or platform.machine()
+    machine = machine or os.uname().machine
     refused = [*_ALWAYS, *(_METADATA if files else ()), *(["truncate"] if files and not truncates else ())]
     rules: dict[str, list[_Step]] = {name: [_refusal(errno.EPERM)] for name in refused}
     rules |= {name: [_refusal(errno.ENOSYS)] for name in _UNKNOWN}

@@ -11,8 +11,7 @@ import os
 import resource
 import socket
 import struct
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "HOME": "/nonexistent"}
 
@@ -28,8 +27,7 @@ LIMITED = (resource.RLIMIT_CPU, resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, r
 Level = Literal["none", "offline", "stage"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cage:
+class Cage(NamedTuple):
     """What is taken from a tool before its first instruction; paths are absolute and in the system's encoding."""
 
     level: Level = "none"
@@ -39,8 +37,7 @@ class Cage:
     wrapped: bool = False  # level `stage` by bubblewrap
 
 
-@dataclass(frozen=True, kw_only=True)
-class Order:
+class Order(NamedTuple):
     """One tool to start. identity: what `identity_of` must answer for the program; empty when nobody asked."""
 
     argv: list[bytes]
