@@ -158,13 +158,14 @@ def test_a_folder_without_a_workspace_is_named(tmp_path: Path, verb: str) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_snapshot_follows_the_operator(specimen: Path, perenne: Any, tmp_path: Path) -> None:
+def test_the_snapshot_follows_the_operator(case: Path, perenne: Any, tmp_path: Path) -> None:
     """After a purge and after a restore the file for other programs tells of the ledger as it is then."""
-    shown = lambda: json.loads((specimen / "perenne-snapshot.json").read_bytes())  # noqa: E731
-    done("backup", tmp_path / "one.sqlite", "--workspace", specimen)
-    perenne.done("run", "--workspace", specimen)
-    assert (shown()["epoch"], shown()["counts"]) == (1, {"COMPLETED": 2})
-    done("purge", "--keep", "1", "--workspace", specimen)
-    assert shown()["counts"] == {"COMPLETED": 1}
-    done("restore", tmp_path / "one.sqlite", "--workspace", specimen)
-    assert (shown()["epoch"], shown()["counts"]) == (2, {"BLOCKED": 1, "QUEUED": 1})
+    shown = lambda: json.loads((case / "perenne-snapshot.json").read_bytes())  # noqa: E731
+    perenne.done("enqueue", "--workspace", case)
+    done("backup", tmp_path / "one.sqlite", "--workspace", case)
+    perenne.done("run", "--workspace", case)
+    assert (shown()["epoch"], shown()["counts"]) == (1, {"COMPLETED": 6})
+    done("purge", "--keep", "2", "--workspace", case)
+    assert shown()["counts"] == {"COMPLETED": 2}
+    done("restore", tmp_path / "one.sqlite", "--workspace", case)
+    assert (shown()["epoch"], shown()["counts"]) == (2, {"QUEUED": 6})
