@@ -156,3 +156,16 @@ def test_a_folder_without_a_workspace_is_named(tmp_path: Path, verb: str) -> Non
     assert ended.returncode in (2, 3, 4)
     assert "workspace.toml" in ended.stdout + ended.stderr or "no application" in ended.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_snapshot_follows_the_operator(case: Path, perenne: Any, tmp_path: Path) -> None:
+    """After a purge and after a restore the file for other programs tells of the ledger as it is then."""
+    shown = lambda: json.loads((case / "perenne-snapshot.json").read_bytes())  # noqa: E731
+    perenne.done("enqueue", "--workspace", case)
+    done("backup", tmp_path / "one.sqlite", "--workspace", case)
+    perenne.done("run", "--workspace", case)
+    assert (shown()["epoch"], shown()["counts"]) == (1, {"COMPLETED": 6})
+    done("purge", "--keep", "2", "--workspace", case)
+    assert shown()["counts"] == {"COMPLETED": 2}
+    done("restore", tmp_path / "one.sqlite", "--workspace", case)
+    assert (shown()["epoch"], shown()["counts"]) == (2, {"QUEUED": 6})
