@@ -1,7 +1,8 @@
 """A verb of the context in a warm child, against a bare round trip over a socket pair; and what a child costs a job.
 
 What a verb does in the worker is the same for a thread and for a child, so the child's share is the difference between
-the two. The bare round trip is of 32 bytes, between two processes that do nothing else.
+the two. The bare round trip is of 32 bytes, between two processes that do nothing else. All of it is on one core: on
+several, where the kernel happens to put two processes that wake each other decides more than what they do.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import statistics
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -72,13 +75,15 @@ def measure(folder: Path, *, rounds: int, quick: bool) -> tuple[dict[str, Any], 
         bare_us: list[float] = []
         thread_us: list[float] = []
         child_us: list[float] = []
-        for number in range(rounds):
-            # Who begins alternates, so that a machine that changes its pace changes all of them.
-            order = (THREAD, CHILD) if number % 2 else (CHILD, THREAD)
-            taken = {kind.name: _verb_us(engine, kind, verbs) for kind in order}
-            bare_us.append(_round_trip_us(verbs))
-            thread_us.append(taken[THREAD.name])
-            child_us.append(taken[CHILD.name])
+        with one_core():
+            for number in range(rounds):
+                # Who begins alternates, so that a machine that changes its pace changes all of them.
+                order = (THREAD, CHILD) if number % 2 else (CHILD, THREAD)
+                taken = {kind.name: _verb_us(engine, kind, verbs) for kind in order}
+                bare_us.append(_round_trip_us(verbs))
+                thread_us.append(taken[THREAD.name])
+                child_us.append(taken[CHILD.name])
+        free_us = [_verb_us(engine, CHILD, verbs) for _ in range(rounds)]
         ended_at: list[float] = []
         engine.on_end(lambda job: ended_at.append(time.perf_counter()))
         jobs_us = {name: [_job_us(engine, kind, jobs, ended_at) for _ in range(rounds)] for name, kind in NO_OP.items()}
@@ -92,11 +97,26 @@ def measure(folder: Path, *, rounds: int, quick: bool) -> tuple[dict[str, Any], 
         _shown("bare round trip", bare_us),
         _shown("may_publish in a thread", thread_us),
         _shown("may_publish in a warm child", child_us),
+        _shown("may_publish in a warm child, on any core", free_us),
         _shown("a job that does nothing, in a thread", jobs_us["thread"]),
         _shown("a job that does nothing, in a child", jobs_us["child"]),
         _shown("a worker with one job, and the start of its child", cold_ms, "ms"),
     ]
     return {"rounds": rounds, "verbs_a_round": verbs, "jobs_a_round": jobs}, figures
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Everything that starts meanwhile shares a core, where a system lets us choose."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 def _shown(name: str, values: list[float], unit: str = "µs") -> Figure:

@@ -147,19 +147,20 @@ class Attendant:
         Raises: OSError, ValueError: the child is gone, was ended, or speaks no sense.
         """
         poll = select.poll()
-        for descriptor in (self._child.link.fileno(), self._child.nudges, self._child.death):
+        link, nudges = self._child.link.fileno(), self._child.nudges
+        for descriptor in (link, nudges, self._child.death):
             if descriptor >= 0:
                 poll.register(descriptor, select.POLLIN)
         left_ms = self._watch()
         while self._answer is None:
-            ready = {descriptor for descriptor, _ in poll.poll(left_ms)}
-            if self._child.nudges in ready:
-                empty(self._child.nudges)
-            if self._child.link.fileno() in ready:
+            ready = [descriptor for descriptor, _ in poll.poll(left_ms)]
+            if link in ready:
                 self._do(*self._child.link.receive())
             elif self._child.death in ready:
                 raise ConnectionResetError("the child has ended")
-            if left_ms is not None or self._child.nudges in ready:
+            if nudges in ready:
+                empty(nudges)
+            if left_ms is not None or nudges in ready:
                 left_ms = self._watch()
 
     def _do(self, name: str, values: list[Any]) -> None:
