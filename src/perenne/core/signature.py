@@ -49,7 +49,7 @@ class Signature:
         return self.input_type(**bound.arguments)  # type: ignore[no-any-return]
 
     def handler(self, function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-        """The function as a kind calls it, with a context and a typed input; a coroutine function stays one."""
+        """The function as a kind calls it, with a context and a typed input."""
         positional = [given.name for given in self._given if given.kind is not given.KEYWORD_ONLY]
         by_name = [given.name for given in self._given if given.kind is given.KEYWORD_ONLY]
 
@@ -62,17 +62,14 @@ class Signature:
             values, named = arguments(context, input)
             return function(*values, **named)
 
-        @functools.wraps(function)
-        async def handle_as_coroutine(context: Any, input: Any) -> Any:
-            values, named = arguments(context, input)
-            return await function(*values, **named)
-
-        return handle_as_coroutine if inspect.iscoroutinefunction(function) else handle
+        return handle
 
 
 def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidInput(f"task {name}: it is a generator; return the result instead of yielding it", field=name)
+    if inspect.iscoroutinefunction(function):
+        raise InvalidInput(f"task {name}: it is a coroutine function, which no worker runs yet; give a plain function")
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:
