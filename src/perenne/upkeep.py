@@ -52,15 +52,20 @@ def doctor(root: Path, app: App | None, *, deep: bool = False) -> list[Finding]:
     return looking.doctor(root, app, inspector=inspection, deep=deep)
 
 
-def plan(root: Path) -> list[Step]:
-    """The migrations that the ledger still needs, in order; reads only.
+def plan(root: Path, app: App | None = None) -> list[Step]:
+    """The migrations that the ledger still needs, in order, those of the app's own tables last; reads only.
 
-    Raises: StoreMissing, StoreForeign, SchemaTooNew.
+    Raises: StoreMissing, StoreForeign, SchemaTooNew, InvalidInput: the app can have no tables.
     """
-    from perenne.store.sqlite import migration
+    from perenne import wiring
+    from perenne.store.sqlite import app_migration, driver, migration
 
     found = folder.read(root)
-    return migration.plan(found.ledger, allowed=found.allow_filesystems)
+    steps = migration.plan(found.ledger, allowed=found.allow_filesystems)
+    tables = None if app is None else wiring.tables_of(app)
+    if tables is not None:
+        steps += app_migration.plan(found.ledger, tables, driver.queries(), allowed=found.allow_filesystems)
+    return steps
 
 
 def migrate(root: Path, app: App) -> list[Step]:
@@ -70,7 +75,7 @@ def migrate(root: Path, app: App) -> list[Step]:
     """
     from perenne import wiring
 
-    steps = plan(root)
+    steps = plan(root, app)
     wiring.open(root, app, access="work").close()
     return steps
 

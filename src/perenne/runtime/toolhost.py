@@ -167,6 +167,8 @@ class Host:
             if run.channel is not None:
                 tell(run.channel, ENDED, status)
                 self.close(run.channel)
+        if self.spare is not None and os.waitpid(self.spare.pid, os.WNOHANG)[0]:
+            self.spare = None  # killed by somebody else; the next quiet moment makes another one
         if self.adopts:
             toolstray.end_strays(self.runs, self.spare.pid if self.spare else None)
         self.bounds = {pid for pid in self.bounds if not processbound.remove(pid)}

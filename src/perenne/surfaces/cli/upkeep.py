@@ -102,16 +102,20 @@ def _setting(verdict: str, sentence: str, next_step: str | None) -> dict[str, st
 
 
 @click.command(short_help="Bring the ledger to this version.")
+@click.argument("app", required=False)
 @options.workspace
 @click.option("--plan", "only_plan", is_flag=True, help="Show the steps, take none.")
-def migrate(root: Path, only_plan: bool) -> None:
-    """Bring the ledger to this program's schema, under the worker's lock.
+def migrate(root: Path, app: str | None, only_plan: bool) -> None:
+    """Bring the ledger to this program's schema, and the tables of APP to its newest step, under the worker's lock.
 
-    Example: perenne migrate --plan --workspace case
+    Without APP, which is module:name or an installed application, the tables are those of the installed one, if any.
+
+    Example: perenne migrate shop:app --plan --workspace orders
     """
     from perenne import upkeep
 
-    steps = upkeep.plan(root) if only_plan else upkeep.migrate(root, upkeep.app_of(root) or upkeep.stand_in(root))
+    found = upkeep.find_app(app) if app else upkeep.app_of(root) or upkeep.stand_in(root)
+    steps = upkeep.plan(root, found) if only_plan else upkeep.migrate(root, found)
     for step in steps:
         click.echo(f"{step.number:04d} {step.name}: {step.summary}")
     done = "to take" if only_plan else "taken"
