@@ -120,7 +120,7 @@ class New(Investigation):
 
 def _nothing(folder: Path) -> New:
     trial = New(folder)
-    trial.files = []
+    trial.files = trial.files[:1]
     return trial
 
 
