@@ -23,6 +23,7 @@ from perenne import App, Engine, Kind, sqlite
 from perenne.core import identity
 from perenne.files import workspace
 from perenne.runtime import clock, luck, owner
+from perenne.runtime.snapshot_keeper import Keeper, Watched
 from perenne.store.sqlite import checkpoints, driver
 
 JOBS_AT_MOST = 100_000_000
@@ -64,7 +65,8 @@ def join(root: Path, vfs: str | None, app: App = APP, *, work: bool = False) -> 
     found = workspace.read(root)
     holding = owner.take(found, alone=app.one_worker) if work else None
     opened = driver.SQLiteDriver(found.ledger, workspace=found.id, vfs=vfs)
-    return Engine(found, app, opened, clock.SYSTEM, luck.SYSTEM, holding)
+    shown = Watched(opened, Keeper(found, opened, clock.SYSTEM))
+    return Engine(found, app, shown, clock.SYSTEM, luck.SYSTEM, holding)
 
 
 def submit(engine: Engine, count: int, threads: int = 1) -> float:

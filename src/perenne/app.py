@@ -5,11 +5,11 @@ What does not live here: how a task is called and submitted (`task`), and which 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from perenne import nearest
 from perenne.core import limits, takes
@@ -23,6 +23,9 @@ R = TypeVar("R")
 
 # What `task` says by another name or makes by itself.
 _MADE = ("name", "handler", "input_type")
+
+
+Look = tuple[str, Literal["ok", "warn", "bad"], str, str | None]
 
 
 def _leaves(folder: str) -> bool:
@@ -39,6 +42,8 @@ class App:
     migrations: SQL that makes the app's own tables in the ledger's database, one text a step, or a folder of files
     `0001_what.sql`; names begin with the app's own. Steps are never changed, only added.
     commands: `module:name` of the click group it adds to the command line; loaded only when used.
+    doctor: looks at the app's own files in the workspace folder it is given, changes nothing, and answers a name, `ok`,
+    `warn` or `bad`, a sentence, and the next step or None for each thing; told whether to look deep (read every byte).
     """
 
     name: str
@@ -48,6 +53,7 @@ class App:
     one_worker: bool = False
     commands: str | None = None
     migrations: Sequence[str] | Path = ()
+    doctor: Callable[[Path, bool], Iterable[Look]] | None = None
 
     def __post_init__(self) -> None:
         limits.check_text("app", self.name, limits.NAME_BYTES)
@@ -57,7 +63,7 @@ class App:
                 f"workspace such as '.perenne'"
             )
         said = {"kinds": self.kinds, "queues": self.queues, "one_worker": self.one_worker, "commands": self.commands}
-        takes.check(f"app {self.name}: ", **said)
+        takes.check(f"app {self.name}: ", **said, doctor=self.doctor)
         for queue, capacity in self.queues.items():
             limits.check_text("queue", queue, limits.NAME_BYTES)
             limits.check_capacity(capacity)

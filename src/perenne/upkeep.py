@@ -6,23 +6,25 @@ Parts are plugged together here as in `wiring`, which opens a workspace for its 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perenne import crashpoints
 from perenne.app import App
 from perenne.errors import EngineError
 from perenne.files import workspace as folder
 from perenne.files.workspace import Workspace
-from perenne.runtime import actor, clock, registry, transfer
-from perenne.runtime import backup as copying
-from perenne.runtime import doctor as looking
-from perenne.runtime.findings import Finding
-from perenne.runtime.pruner import Pruner
-from perenne.runtime.transfer import Exported, Imported
-from perenne.store.copies import Copy
-from perenne.store.migrate import Step
+from perenne.runtime import actor, clock, registry
 from perenne.store.retention import Removed, Retention, Rule
+
+if TYPE_CHECKING:  # what a command does not use, it does not wait for
+    from perenne.runtime.findings import Finding
+    from perenne.runtime.snapshot_keeper import Watched
+    from perenne.runtime.transfer import Exported, Imported
+    from perenne.store.copies import Copy
+    from perenne.store.migrate import Step
 
 Progress = Callable[[int, int], object]
 
@@ -44,20 +46,26 @@ __all__ = [
 
 def doctor(root: Path, app: App | None, *, deep: bool = False) -> list[Finding]:
     """All that can be said about a workspace, reading only; deep: every page of the ledger is read too."""
+    from perenne.runtime import doctor as looking
     from perenne.store.sqlite import inspection
 
     return looking.doctor(root, app, inspector=inspection, deep=deep)
 
 
-def plan(root: Path) -> list[Step]:
-    """The migrations that the ledger still needs, in order; reads only.
+def plan(root: Path, app: App | None = None) -> list[Step]:
+    """The migrations that the ledger still needs, in order, those of the app's own tables last; reads only.
 
-    Raises: StoreMissing, StoreForeign, SchemaTooNew.
+    Raises: StoreMissing, StoreForeign, SchemaTooNew, InvalidInput: the app can have no tables.
     """
-    from perenne.store.sqlite import migration
+    from perenne import wiring
+    from perenne.store.sqlite import app_migration, driver, migration
 
     found = folder.read(root)
-    return migration.plan(found.ledger, allowed=found.allow_filesystems)
+    steps = migration.plan(found.ledger, allowed=found.allow_filesystems)
+    tables = None if app is None else wiring.tables_of(app)
+    if tables is not None:
+        steps += app_migration.plan(found.ledger, tables, driver.queries(), allowed=found.allow_filesystems)
+    return steps
 
 
 def migrate(root: Path, app: App) -> list[Step]:
@@ -67,13 +75,14 @@ def migrate(root: Path, app: App) -> list[Step]:
     """
     from perenne import wiring
 
-    steps = plan(root)
+    steps = plan(root, app)
     wiring.open(root, app, access="work").close()
     return steps
 
 
 def backup(root: Path, path: Path, *, progress: Progress | None = None) -> Copy:
     """Copy the ledger to a new file, verified, while work goes on. See `runtime.backup.backup`."""
+    from perenne.runtime import backup as copying
     from perenne.store.sqlite import backup as copies
 
     return copying.backup(_armed(root), path, copies=copies, progress=progress)
@@ -81,14 +90,19 @@ def backup(root: Path, path: Path, *, progress: Progress | None = None) -> Copy:
 
 def restore(root: Path, path: Path, *, progress: Progress | None = None) -> Copy:
     """Put a backup in the ledger's place, with a higher epoch; nobody may work. See `runtime.backup.restore`."""
+    from perenne.runtime import backup as copying
     from perenne.store.sqlite import backup as copies
 
     found = _armed(root)
-    return copying.restore(found, path, copies=copies, clock=clock.SYSTEM, actor=actor.person(), progress=progress)
+    done = copying.restore(found, path, copies=copies, clock=clock.SYSTEM, actor=actor.person(), progress=progress)
+    with _changing(found) as driver:
+        driver.touch()  # by no write of ours, the whole ledger is another one
+    return done
 
 
 def export(root: Path, path: Path, *, progress: Progress | None = None) -> Exported:
     """Write the whole workspace to a new file of JSON lines that checks itself. See `runtime.transfer.export`."""
+    from perenne.runtime import transfer
     from perenne.store.sqlite import backup as copies
 
     return transfer.export(_armed(root), path, copies=copies, clock=clock.SYSTEM, progress=progress)
@@ -96,26 +110,20 @@ def export(root: Path, path: Path, *, progress: Progress | None = None) -> Expor
 
 def import_(root: Path, path: Path) -> Imported:
     """Take an exported workspace into this new one, all or nothing. See `runtime.transfer.import_`."""
-    from perenne.store.sqlite.driver import SQLiteDriver
+    from perenne.runtime import transfer
 
     found = _armed(root)
-    driver = SQLiteDriver(found.ledger, workspace=found.id, allowed=found.allow_filesystems)
-    try:
+    with _changing(found) as driver:
         return transfer.import_(path, found, driver, clock=clock.SYSTEM, actor=actor.person())
-    finally:
-        driver.close()
 
 
 def purge(root: Path, rule: Rule, *, progress: Callable[[Removed], object] | None = None) -> Removed:
     """Remove the finished jobs that the rule means, step by step, beside whoever works. See `runtime.pruner`."""
-    from perenne.store.sqlite.driver import SQLiteDriver
+    from perenne.runtime.pruner import Pruner
 
     found = _armed(root)
-    driver = SQLiteDriver(found.ledger, workspace=found.id, allowed=found.allow_filesystems)
-    try:
+    with _changing(found) as driver:
         return Pruner(found, Retention(driver), clock.SYSTEM, actor.person()).purge(rule, progress=progress)
-    finally:
-        driver.close()
 
 
 def stand_in(root: Path) -> App:
@@ -149,3 +157,17 @@ def _armed(root: Path) -> Workspace:
     found = folder.read(root)
     crashpoints.arm(os.environ, specimen=found.specimen)
     return found
+
+
+@contextmanager
+def _changing(found: Workspace) -> Iterator[Watched]:
+    """The ledger, for a command that changes it beside whoever works; the snapshot tells of it at the end."""
+    from perenne.runtime.snapshot_keeper import Keeper, Watched
+    from perenne.store.sqlite.driver import SQLiteDriver
+
+    driver = SQLiteDriver(found.ledger, workspace=found.id, allowed=found.allow_filesystems)
+    shown = Watched(driver, Keeper(found, driver, clock.SYSTEM))
+    try:
+        yield shown
+    finally:
+        shown.close()

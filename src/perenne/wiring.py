@@ -53,7 +53,7 @@ def create(
     limits.check_text("name", name, limits.NAME_BYTES)
     if id is not None:
         identity.check_uuid("id", id)
-    tables = _tables(app)
+    tables = tables_of(app)
     folder.refuse_existing(root)
     accepted = ground.accepted(root, allow_filesystems)
     made = Workspace(root, id or str(uuid.uuid4()), name, app.name, specimen, app.runtime, accepted)
@@ -104,7 +104,7 @@ def open(root: Path | str, app: App, *, access: Access = "write", clock: clock.C
             mode="read" if access == "read" else "write",
             may_migrate=access == "work",
             allowed=found.allow_filesystems,
-            tables=_tables(app),
+            tables=tables_of(app),
         )
     except BaseException:
         if holding is not None:
@@ -114,7 +114,7 @@ def open(root: Path | str, app: App, *, access: Access = "write", clock: clock.C
     return Engine(found, app, shown, clock, luck.SYSTEM, holding)
 
 
-def _tables(app: App) -> AppTables | None:
+def tables_of(app: App) -> AppTables | None:
     """The app's own tables; None when it brings none.
 
     Raises: InvalidInput: its name is one that no table of an app can begin with.

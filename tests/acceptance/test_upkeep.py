@@ -54,6 +54,29 @@ def test_a_loose_permission_is_named_with_its_mend(specimen: Path) -> None:
     assert "→ restore a backup" in ended.stdout
 
 
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_the_doctor_keeps_to_the_width(specimen: Path, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    """No line is wider than the terminal, and what is folded stands below where its sentence began."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = done("doctor", "--workspace", specimen).splitlines()
+    assert max(map(len, lines)) <= width
+    assert all(line[:20].strip() or line[20] not in " " for line in lines)
+
+
+def test_copies_say_what_is_not_in_them(specimen: Path, tmp_path: Path) -> None:
+    """The last line of a backup and of an export says that the application's own files are not in it."""
+    for verb in ("backup", "export"):
+        assert done(verb, tmp_path / verb, "--workspace", specimen).splitlines()[-1].startswith("the ledger alone: ")
+
+
+def test_a_lost_original_is_bad(specimen: Path) -> None:
+    """The doctor asks the application: an original that is gone is named, with exit code 4."""
+    next((specimen / "01_Preuves_Originales").rglob("*.eml")).unlink()
+    ended = run("doctor", "--workspace", specimen)
+    assert ended.returncode == 4
+    assert "BAD  originals" in ended.stdout
+
+
 def test_a_backup_brings_the_jobs_back(specimen: Path, perenne: Any, tmp_path: Path) -> None:
     """A restored workspace stands where the backup was made, and works on from there, each result once."""
     done("backup", tmp_path / "one.sqlite", "--workspace", specimen)
@@ -133,3 +156,16 @@ def test_a_folder_without_a_workspace_is_named(tmp_path: Path, verb: str) -> Non
     assert ended.returncode in (2, 3, 4)
     assert "workspace.toml" in ended.stdout + ended.stderr or "no application" in ended.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_snapshot_follows_the_operator(case: Path, perenne: Any, tmp_path: Path) -> None:
+    """After a purge and after a restore the file for other programs tells of the ledger as it is then."""
+    shown = lambda: json.loads((case / "perenne-snapshot.json").read_bytes())  # noqa: E731
+    perenne.done("enqueue", "--workspace", case)
+    done("backup", tmp_path / "one.sqlite", "--workspace", case)
+    perenne.done("run", "--workspace", case)
+    assert (shown()["epoch"], shown()["counts"]) == (1, {"COMPLETED": 6})
+    done("purge", "--keep", "2", "--workspace", case)
+    assert shown()["counts"] == {"COMPLETED": 2}
+    done("restore", tmp_path / "one.sqlite", "--workspace", case)
+    assert (shown()["epoch"], shown()["counts"]) == (2, {"QUEUED": 6})

@@ -277,3 +277,40 @@ def test_two_kinds_do_not_share_a_child(pool: Children) -> None:
 
     assert serial(child_app.PLAIN) == serial(child_app.PLAIN)
     assert serial(child_app.AGAIN) != serial(child_app.PLAIN)
+
+
+def test_a_status_that_was_taken_is_no_fault(engine: Engine) -> None:
+    """Where the kernel reaps the worker's children, because SIGCHLD is ignored, a crash is still a failed attempt."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        jobs = [engine.submit(KIND, {"what": what}).job_id for what in ("segfault", "work")]
+        engine.work()
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    crashed, worked = map(engine.job, jobs)
+    assert (crashed.state, worked.state) == (S.FAILED, S.COMPLETED)
+    assert "something else in the worker took its status" in (crashed.diagnostic or "")
+
+
+def test_a_child_that_stands_still_hears_the_newest_wish(staying: Engine, tmp_path: Path) -> None:
+    """Its pipe holds some thousand wishes; whatever came after is told once it reads again."""
+    path = tmp_path / "told"
+    job_id = staying.submit(KIND, {"what": "go_on", "path": str(path)}).job_id
+    deadline = time.monotonic() + LIMIT_S
+    while not path.exists() or not path.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)  # reason: another process is observed from outside
+    worker = staying._worker
+    assert worker is not None
+    (running,) = worker._slots.held.values()
+    child = int(path.read_text())
+    os.kill(child, signal.SIGSTOP)
+    for _ in range(10_000):
+        running.wishes.take_back("pause")  # nobody asked for one, but it is told
+    running.wishes.ask("suspend")
+    os.kill(child, signal.SIGCONT)
+    while staying.job(job_id).number == 1 and staying.attempts(job_id)[0].outcome is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)  # reason: another process is observed from outside
+    assert staying.attempts(job_id)[0].outcome == "suspended"
+    staying.cancel(job_id)

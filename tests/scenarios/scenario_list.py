@@ -17,6 +17,7 @@ THREADS = {
     "C16": "procrastinate-org/procrastinate#307",
     "C17": "russellromney/honker#80",
     "C18": "eneo-ai/eneo#632",
+    "C19": "netbox-community/netbox#18880",
     "C20": "procrastinate-org/procrastinate#1518",
     "C21": "procrastinate-org/procrastinate#1408",
     "C22": "geolens-io/geolens#624",
@@ -42,8 +43,28 @@ THREADS = {
     "C48": "peter-wangxu/persist-queue#58",
     "C49": "ohdearquant/khive#1844, Chia-Network/cadt PR#1628",
     "C50": "casualcore/casual#173",
+    "C62": "formbricks/formbricks PR#9123",
+    "C63": "earendil-works/absurd#92",
+    "C64": "getsentry/sentry PR#83313, PR#123840",
+    "C65": "cadence-workflow/cadence#2547, temporalio/sdk-python#432",
+    "C66": "decocms/studio#6435",
+    "C67": "hardbyte/awa#392",
+    "C68": "timgit/pg-boss#832, graphile/worker#496",
+    "C69": "temporalio/temporal#1267, pydantic/pydantic-ai#7164",
+    "C70": "camunda/camunda#4420, Netflix/conductor PR#3272",
+    "C71": "kestra-io/kestra#10326",
+    "C72": "hatchet-dev/hatchet#4635, PR#4383",
+    "C73": "tobymao/saq#98, python-arq/arq PR#187, janbjorge/pgqueuer PR#374, vectorize-io/hindsight#1411",
+    "C74": "Maxteabag/sqlit PR#207, celery/celery#869, gentoo/portage PR#600, huey 3.1 change note",
+    "C75": "TheHive-Project/Cortex#410",
+    "C76": "Bogdanp/dramatiq#557, celery/celery#4843, rq/rq#740",
+    "C77": "conductor-oss/python-sdk PR#411, activepieces/activepieces PR#14430",
     "C79": "OptimalBits/bull#247, beer-garden#1081",
     "C80": "rails/solid_queue#804",
+    "C81": "Particular/docs.particular.net#1816, InditexTech/scs-outbox PR#94",
+    "C82": "aasmanj/altarwed#609",
+    "C83": "It4innovations/hyperqueue#1059, #873, elastic/logstash#8218",
+    "C84": "daintreehq/daintree#6053, matiaszanolli/ByroRedux#1702",
     "R01": "rails/solid_queue#324",
     "R02": "sparklemotion/sqlite3-ruby#558, #129",
     "R03": "tox-dev/filelock#635",
@@ -77,6 +98,8 @@ THREADS = {
 }
 
 INSTEAD = {
+    "C73": "A worker on Windows, whose loops have no signal handlers: a workspace is not opened there. A worker in a "
+    "thread, which hears no signal on any system, is told by `stop`, and ends as one that heard it.",
     "R39": "A session lock that leaks behind a connection pooler: there is neither a pooler nor a session lock before "
     "a store on PostgreSQL is built. A lock that outlives its owner in another process is R53.",
 }

@@ -83,6 +83,28 @@ KIND = Kind(
 APP = App("letters", [KIND], queues={"default": 64}, runtime=".letters")
 
 
+@APP.task(kind="letters.count", attempts=2)
+def count(context: Context, words: list[str], at_least: int = 1) -> int:
+    return sum(len(word) >= at_least for word in words)
+
+
+@APP.task
+def stamp(letter: str) -> str:
+    return f"{letter}, stamped"
+
+
+def enqueue(engine: Engine) -> str:
+    stamped: str = stamp("a plain call")
+    with engine.transaction() as tx:
+        receipt = count.options(key="once").enqueue(stamped.split(), at_least=2)
+        tx.execute("insert into letters_sent values (?)", (receipt.job_id,))
+    return stamp.delay("another").job_id
+
+
+async def enqueue_in_a_coroutine() -> bool:
+    return (await stamp.aenqueue("from a coroutine")).reused
+
+
 def make(folder: Path) -> str:
     return perenne.create(folder, APP, name="Letters", specimen=True).id
 

@@ -175,6 +175,7 @@ _WANTED: dict[str, Wanted] = {
     "queues": _one(Mapping, "the bound of each queue by its name"),
     "one_worker": _FLAG,
     "commands": _or_none(_NAME, _LEFT_OUT),
+    "doctor": _or_none(_FUNCTION, _LEFT_OUT),
     # a kind
     "name": _NAME,
     "version": _whole(1, VERSION_MOST),

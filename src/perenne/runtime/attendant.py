@@ -6,6 +6,7 @@ the executor looks up before and after.
 
 from __future__ import annotations
 
+import contextlib
 import select
 import signal
 from collections.abc import Callable
@@ -34,6 +35,7 @@ from perenne.store.ledger import Claim, Ledger
 
 # From TERM to KILL; shorter than what a worker that is stopped hard has left.
 GRACE_S = 1.0
+CATCH_UP_S = 0.05
 ANSWERS: dict[str, type[events.Answer]] = {
     answer.__name__: answer
     for answer in (events.Returned, events.Snoozed, events.GaveUp, events.Doubted, events.Stopped, events.Missing)
@@ -117,7 +119,8 @@ class Attendant:
         except (OSError, ValueError) as fault:
             self.death = self._child.end(lost=isinstance(fault, ConnectionError))
             self._answer = self._ending(fault)
-        orphans.remove(self._prove_the_end(lock_file), protocol="run")
+        with contextlib.suppress(OSError):  # a file that stays is removed by the next recovery
+            orphans.remove(self._prove_the_end(lock_file), protocol="run")
         assert self._answer is not None
         return self._answer
 
@@ -144,19 +147,20 @@ class Attendant:
         Raises: OSError, ValueError: the child is gone, was ended, or speaks no sense.
         """
         poll = select.poll()
-        for descriptor in (self._child.link.fileno(), self._child.nudges, self._child.death):
+        link, nudges = self._child.link.fileno(), self._child.nudges
+        for descriptor in (link, nudges, self._child.death):
             if descriptor >= 0:
                 poll.register(descriptor, select.POLLIN)
         left_ms = self._watch()
         while self._answer is None:
-            ready = {descriptor for descriptor, _ in poll.poll(left_ms)}
-            if self._child.nudges in ready:
-                empty(self._child.nudges)
-            if self._child.link.fileno() in ready:
+            ready = [descriptor for descriptor, _ in poll.poll(left_ms)]
+            if link in ready:
                 self._do(*self._child.link.receive())
             elif self._child.death in ready:
                 raise ConnectionResetError("the child has ended")
-            if left_ms is not None or self._child.nudges in ready:
+            if nudges in ready:
+                empty(nudges)
+            if left_ms is not None or nudges in ready:
                 left_ms = self._watch()
 
     def _do(self, name: str, values: list[Any]) -> None:
@@ -204,6 +208,8 @@ class Attendant:
     def _watch(self) -> int | None:
         """Take the step that is due against an attempt that overstays; milliseconds until the next one, if any."""
         left_s = self._step(self._clock.monotonic())
+        if self._child.catch_up(self._wishes):
+            left_s = min(left_s or CATCH_UP_S, CATCH_UP_S)
         return None if left_s is None else int(left_s * 1000) + 1
 
     def _step(self, now: float) -> float | None:

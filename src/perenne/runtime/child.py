@@ -93,12 +93,13 @@ class Child:
             context = self._context(claim, wishes, left_s, caller)
             answer = call.handler(self._kind, context, wishes, RemoteLog(caller))
         caller.close()
+        peak_bytes, resident_bytes = memory.used_bytes()
         return Ended(
             answer=type(answer).__name__,
             fields=_fields(answer),
             published=context.published,
-            peak_bytes=memory.peak_bytes() if measured else None,
-            resident_bytes=memory.resident_bytes(),
+            peak_bytes=peak_bytes if measured else None,
+            resident_bytes=resident_bytes,
         )
 
     def _context(self, claim: Claim, wishes: Wishes, left_s: float | None, caller: Caller) -> ChildContext:

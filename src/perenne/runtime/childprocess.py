@@ -42,7 +42,7 @@ class Death(msgspec.Struct, frozen=True):
     """How a child ended: in words, the most memory it held since it was last measured, and its last report."""
 
     sentence: str
-    peak_bytes: int
+    peak_bytes: int | None
     report: str
 
 
@@ -74,7 +74,7 @@ class ChildProcess:
             os.close(readable)
             held.pop_all()
         self.link = Link(near)
-        self._ready, self._buried = False, False
+        self._ready, self._buried, self._behind = False, False, False
         self._telling = threading.Lock()
         with contextlib.suppress(OSError):  # whoever waits for it to be ready is told
             self.link.send("serve", pickle.dumps(greeting))
@@ -101,13 +101,30 @@ class ChildProcess:
         with self._telling:
             if self._buried:
                 return
-            for descriptor, word in ((self._wishes, hearing.told(self.serial, wishes)), (self._nudge, b"!")):
-                # A child that stands still and was told ten thousand things hears of the rest at its next verb.
-                with contextlib.suppress(BlockingIOError, BrokenPipeError):
-                    os.write(descriptor, word)
+            self._say(wishes)
+            with contextlib.suppress(BlockingIOError):
+                os.write(self._nudge, b"!")
+
+    def catch_up(self, wishes: Wishes) -> bool:
+        """Say again what a child that stands still had no room to hear; whether it is still behind."""
+        with self._telling:
+            if self._behind and not self._buried:
+                self._say(wishes)
+            return self._behind
+
+    def _say(self, wishes: Wishes) -> None:
+        self._behind = False
+        try:
+            os.write(self._wishes, hearing.told(self.serial, wishes))
+        except BlockingIOError:
+            self._behind = True  # it was told thousands of things and read none
+        except BrokenPipeError:
+            pass  # it is gone, which its end tells
 
     def signal(self, number: int) -> None:
-        """Signal its group: it is not reaped yet, so the number is its own."""
+        """Signal its group, unless it was reaped, by whoever did that: until then its number is its own."""
+        if self._is_reaped():
+            return
         toolhost.signal_group(self.pid, number)
         crash_point("run.child_signaled")
 
@@ -141,13 +158,33 @@ class ChildProcess:
 
     def is_over(self) -> bool:
         """Whether it has ended and is not buried yet."""
-        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        try:
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            return True
+
+    def _is_reaped(self) -> bool:
+        """Whether the kernel or a handler in a thread has taken its status, as where SIGCHLD is ignored."""
+        try:
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return True
+        return False
+
+    def _reap(self) -> tuple[str, int | None]:
+        """How it ended, and the most memory it held; waits for the end."""
+        try:
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            self.signal(signal.SIGKILL)  # what it left in its group
+            _, status, used = os.wait4(self.pid, 0)
+        except ChildProcessError:
+            self.process.returncode = 0
+            return "the child ended, and something else in the worker took its status", None
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        return _said(self.process.returncode), used.ru_maxrss * 1024
 
     def _bury(self) -> Death:
-        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-        self.signal(signal.SIGKILL)  # what it left in its group
-        _, status, used = os.wait4(self.pid, 0)
-        self.process.returncode = os.waitstatus_to_exitcode(status)
+        sentence, peak_bytes = self._reap()
         report = os.pread(self._report.fileno(), _REPORT_BYTES, 0).decode("utf-8", "replace")
         with self._telling:
             self._buried = True
@@ -156,7 +193,7 @@ class ChildProcess:
                     os.close(descriptor)
         self.link.close()
         self._report.close()
-        return Death(_said(self.process.returncode), used.ru_maxrss * 1024, report)
+        return Death(sentence, peak_bytes, report)
 
 
 def _pipe(held: contextlib.ExitStack) -> tuple[int, int]:

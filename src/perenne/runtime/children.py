@@ -72,7 +72,7 @@ class Children:
             self._let_go_of_others(kind)
         try:
             child = coming.result()
-        except OSError as error:
+        except Exception as error:  # no process, no descriptor, or a kind that has lost its name
             raise ChildFailed(f"a child of {kind} could not be started: {error}") from error
         try:
             child.await_ready()
@@ -108,7 +108,7 @@ class Children:
             idle = [one for line in self._idle.values() for one in line]
             self._idle.clear()
         for one in idle:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(Exception):  # it could not be started, and nobody asked for it
                 self._let_leave(one.result())
         for thread in self._leaving:
             thread.join()
@@ -127,7 +127,7 @@ class Children:
             if longest is None or len(longest) < 2:
                 return
             spare -= 1
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(Exception):
                 self._let_leave(longest.popleft().result())
 
     def _let_leave(self, child: ChildProcess) -> None:

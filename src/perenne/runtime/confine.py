@@ -1,7 +1,7 @@
 """Confinement of outside programs: what is asked for, what this machine offers, and which of it is in force.
 
 What lives here: values and the decision. The tool host carries it out with `landlock.py` and `seccomp.py`
-(`toolbirth.py`). What each level gives, and what not: docs/decisions/0024-confinement.md.
+(`toolbirth.py`), or `bubblewrap.py`. What each level gives, and what not: docs/decisions/0024-confinement.md.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ class Offer:
     by: str
     why: str = ""
     counts: bool = False  # whether the processes of a tool can be bounded by number
+    wraps: bool = False  # level `stage` by bubblewrap
 
 
 @cache
@@ -85,7 +86,7 @@ def offer() -> Offer:
     """What this machine offers to tools; asked once in a process."""
     if sys.platform != "linux":
         return Offer("none", "limits only", f"{sys.platform} is not Linux")
-    from perenne.runtime import landlock, processbound, seccomp, syscalls
+    from perenne.runtime import bubblewrap, landlock, processbound, seccomp, syscalls
 
     if not syscalls.numbers(platform.machine()):
         return Offer("none", "limits only", f"the system calls of {platform.machine()} are not known here")
@@ -93,9 +94,12 @@ def offer() -> Offer:
         return Offer("none", "limits only", "the kernel takes no seccomp filter")
     found = landlock.version()
     counts = processbound.folder() is not None
-    if not found:
-        return Offer("offline", "seccomp", "the kernel offers no Landlock, which holds files", counts)
-    return Offer("stage", f"landlock {found}, seccomp", counts=counts)
+    if found:
+        return Offer("stage", f"landlock {found}, seccomp", counts=counts)
+    if bubblewrap.works():
+        return Offer("stage", "bubblewrap, seccomp", counts=counts, wraps=True)
+    why = "the kernel offers no Landlock, which holds files, and bubblewrap is not here or may not work"
+    return Offer("offline", "seccomp", why, counts)
 
 
 def in_force(asked: Confinement | None) -> Confined:
@@ -137,6 +141,7 @@ def cage_of(asked: Confinement | None, confined: Confined, program: str) -> Cage
         stage=b"" if asked.stage is None else os.fsencode(asked.stage),
         reads=reads if interpreter is None else (*reads, interpreter),
         children=asked.children,
+        wrapped=confined.level == "stage" and offer().wraps,
     )
 
 

@@ -17,6 +17,7 @@ from perenne.files.workspace import Workspace
 from perenne.runtime import clock, doctor_folder, doctor_ledger, doctor_machine, doctor_work
 from perenne.runtime.doctor_work import Ward
 from perenne.runtime.findings import Finding, bad, ok, refused
+from perenne.runtime.saying import said
 from perenne.store.driver import Driver
 from perenne.store.inspection import Inspector
 
@@ -38,7 +39,20 @@ def doctor(
         *_looked("confinement", partial(doctor_machine.confinement, app)),
         *(finding for check in doctor_folder.CHECKS for finding in _looked(check.__name__, partial(check, workspace))),
         *_ledger(workspace, app if app and app.name == workspace.app else None, inspector, deep, clock),
+        *(_of_app(workspace, app, deep) if app and app.name == workspace.app else ()),
     ]
+
+
+def _of_app(workspace: Workspace, app: App, deep: bool) -> list[Finding]:
+    """What the application says of its own files; its code may fail in any way."""
+    if app.doctor is None:
+        return []
+    try:
+        return [Finding(*look) for look in app.doctor(workspace.root, deep)]
+    except EngineError as error:
+        return [refused(app.name, error)]
+    except Exception as error:
+        return [bad(app.name, f"its own look failed: {said(error)}", "report it to whoever maintains the app")]
 
 
 def _manifest(workspace: Workspace, app: App | None) -> list[Finding]:

@@ -16,6 +16,7 @@ from perenne.runtime.wishes import ORDER, Wishes
 
 # Which attempt of this child, the wishes as bits in E-S2's order, and whether tools are to be stopped.
 _STATE = struct.Struct("=IHB")
+_PIPE_BYTES = 1 << 16  # what a pipe holds; read at once, so that of many states the newest one is met
 
 
 def told(serial: int, wishes: Wishes) -> bytes:
@@ -51,7 +52,7 @@ class Hearing:
     def _listen(self) -> None:
         while True:
             try:
-                received = os.read(self._descriptor, 64 * _STATE.size)
+                received = os.read(self._descriptor, _PIPE_BYTES // _STATE.size * _STATE.size)
             except OSError:
                 received = b""
             with self._changing:

@@ -9,6 +9,7 @@ import os
 import socket
 import struct
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -20,6 +21,13 @@ _decode = msgspec.msgpack.Decoder().decode
 # The largest is a log line of 1 MiB or an input of 256 KiB; a length beyond it is no message of ours.
 MOST_BYTES = 4 << 20
 _PIECE_BYTES = 1 << 16
+
+
+@cache
+def _frame_of(name: str) -> bytes:
+    """A message without values, of which there are few, and those are said most."""
+    body = _encode((name,))
+    return _LENGTH.pack(len(body)) + body
 
 
 class Link:
@@ -37,6 +45,9 @@ class Link:
 
         Raises: OSError: nobody is at the other end any more.
         """
+        if not values:
+            self._channel.sendall(_frame_of(name))
+            return
         body = _encode((name, *values))
         frame = _LENGTH.pack(len(body)) + body
         if descriptors:

@@ -18,14 +18,14 @@ def reset_peak() -> bool:
     return True
 
 
-def peak_bytes() -> int | None:
-    """The most this process held since the last reset."""
-    return _field("VmHWM")
-
-
-def resident_bytes() -> int | None:
-    """What it holds now."""
-    return _field("VmRSS")
+def used_bytes() -> tuple[int | None, int | None]:
+    """The most this process held since the last reset, and what it holds now."""
+    try:
+        text = _STATUS.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None, None
+    fields = dict(line.split(":", 1) for line in text.splitlines() if line.startswith("Vm"))
+    return _bytes(fields.get("VmHWM")), _bytes(fields.get("VmRSS"))
 
 
 def offer_to_the_kernel() -> None:
@@ -34,12 +34,5 @@ def offer_to_the_kernel() -> None:
         Path("/proc/self/oom_score_adj").write_text("500")
 
 
-def _field(name: str) -> int | None:
-    try:
-        text = _STATUS.read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return None
-    for line in text.splitlines():
-        if line.startswith(f"{name}:"):
-            return int(line.split()[1]) * 1024
-    return None
+def _bytes(field: str | None) -> int | None:
+    return None if field is None else int(field.split()[0]) * 1024

@@ -11,47 +11,52 @@ import contextlib
 import os
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
-_MOUNTS = Path("/sys/fs/cgroup")
+_MOUNTS = "/sys/fs/cgroup"
 _NAME = "perenne-"
 
 
 @cache
-def folder() -> Path | None:
+def folder() -> str | None:
     """Where a cgroup with a bound can be made; found by making one."""
     for parent in _candidates():
-        trial = parent / f"{_NAME}trial-{os.getpid()}"
+        trial = os.path.join(parent, f"{_NAME}trial-{os.getpid()}")
         with contextlib.suppress(OSError):
-            trial.mkdir()
+            os.mkdir(trial)
             try:
                 # In version 2 the files are there only where the parent gives the controller on.
-                (trial / "pids.max").write_text("1")
+                _write(trial, "pids.max", 1)
                 return parent
             finally:
-                trial.rmdir()
+                os.rmdir(trial)
     return None
 
 
-def _candidates() -> Iterator[Path]:
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
-            _, controllers, own = line.split(":", 2)
+def _candidates() -> Iterator[str]:
+    with contextlib.suppress(OSError), open("/proc/self/cgroup") as file:
+        for line in file:
+            _, controllers, own = line.rstrip("\n").split(":", 2)
             if "pids" in controllers.split(","):
-                yield _MOUNTS / "pids" / own.lstrip("/")
+                yield os.path.join(_MOUNTS, "pids", own.lstrip("/"))
             elif not controllers:
-                place = _MOUNTS / own.lstrip("/")
-                yield from (place, place.parent) if own != "/" else (place,)
+                place = os.path.join(_MOUNTS, own.lstrip("/"))
+                yield from (place, os.path.dirname(place)) if own != "/" else (place,)
+
+
+def _write(place: str, name: str, value: int) -> None:
+    with open(os.path.join(place, name), "w") as file:
+        file.write(str(value))
 
 
 def enter(most: int) -> None:
     """Put this process under a bound of its own: itself and `most` more at once. Raises: OSError: refused."""
     place = folder()
     if place is not None:
-        own = place / f"{_NAME}{os.getpid()}"
-        own.mkdir(exist_ok=True)  # one of an earlier process of this number
-        (own / "pids.max").write_text(str(most + 1))
-        (own / "cgroup.procs").write_text("0")
+        own = os.path.join(place, f"{_NAME}{os.getpid()}")
+        with contextlib.suppress(FileExistsError):  # one of an earlier process of this number
+            os.mkdir(own)
+        _write(own, "pids.max", most + 1)
+        _write(own, "cgroup.procs", 0)
 
 
 def remove(pid: int) -> bool:
@@ -59,9 +64,9 @@ def remove(pid: int) -> bool:
     place = folder()
     try:
         if place is not None:
-            (place / f"{_NAME}{pid}").rmdir()
+            os.rmdir(os.path.join(place, f"{_NAME}{pid}"))
     except FileNotFoundError:
-        return True  # the usual case: it had none
+        return True  # a tool without one
     except OSError:
         return False
     return True
@@ -71,7 +76,7 @@ def sweep() -> None:
     """Remove what killed hosts left; bounds in use are not removed, the kernel sees to that."""
     place = folder()
     if place is not None:
-        with contextlib.suppress(OSError):
-            for left in place.glob(f"{_NAME}*"):
+        for left in os.listdir(place):
+            if left.startswith(_NAME):
                 with contextlib.suppress(OSError):
-                    left.rmdir()
+                    os.rmdir(os.path.join(place, left))

@@ -44,7 +44,15 @@ class Caller:
             if self._over:
                 raise StaleToken(f"{name}: the attempt is over; end what it started before its handler returns")
             self.tell(name, *values)
-            return _unpacked(*self._heard())
+            try:
+                answer, given = self._link.receive()
+            except (OSError, ValueError):
+                leave()
+        if answer == "answer":
+            return given[0]
+        family, sentence = given
+        known = getattr(errors, family, None)
+        raise (known if isinstance(known, type) and issubclass(known, EngineError) else StoreFailed)(sentence)
 
     def tell(self, name: str, *values: object) -> None:
         """Send without waiting for an answer."""
@@ -61,24 +69,10 @@ class Caller:
         with self._asking:
             self._over = True
 
-    def _heard(self) -> tuple[str, list[Any]]:
-        try:
-            return self._link.receive()
-        except (OSError, ValueError):
-            leave()
-
 
 def leave() -> NoReturn:
     """End this process now: nobody is there for whom it could work."""
     os._exit(GONE)
-
-
-def _unpacked(name: str, values: list[Any]) -> Any:
-    if name == "answer":
-        return values[0]
-    family, sentence = values
-    known = getattr(errors, family, None)
-    raise (known if isinstance(known, type) and issubclass(known, EngineError) else StoreFailed)(sentence)
 
 
 class RemoteLedger:

@@ -10,10 +10,9 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import platform
 import socket
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from perenne.runtime import kernelcalls
 from perenne.runtime.syscalls import AUDIT_ARCHITECTURE, numbers
@@ -62,8 +61,7 @@ _IOCTL = (0x5412, 0x541C, 0x8901, 0x8902, 0x40086602, 0x401C5820)
 _Step = tuple[int, int, int, int]  # code, steps over when true, steps over when false, value
 
 
-@dataclass(frozen=True)
-class Filter:
+class Filter(NamedTuple):
     """One filter; `steps` is ready for the kernel but for the places that hold the number of the tool's process."""
 
     steps: bytes
@@ -82,22 +80,25 @@ def known_here() -> bool:
     try:
         kernelcalls.prctl(kernelcalls.PR_SET_SECCOMP, _FILTER_MODE, 0)
     except OSError as fault:
-        return fault.errno == errno.EFAULT and bool(numbers(platform.machine()))
+        return fault.errno == errno.EFAULT and bool(numbers(os.uname().machine))
     return False
 
 
-def compile_filter(*, files: bool, children: bool, scoped: bool, truncates: bool, machine: str = "") -> Filter:
+def compile_filter(
+    *, files: bool, children: bool, scoped: bool, truncates: bool, apart: bool = False, machine: str = ""
+) -> Filter:
     """The filter for one way of running tools; the work of a millisecond, to be done once.
 
     Args:
         files: Landlock holds the files, so their metadata is refused too. children: other programs may be started.
         scoped: Landlock keeps signals from strangers. truncates: Landlock sees truncate.
+        apart: the tool will have a number of its own that is not known, and sees no process but its own.
     """
-    machine = machine or platform.machine()
+    machine = machine or os.uname().machine
     refused = [*_ALWAYS, *(_METADATA if files else ()), *(["truncate"] if files and not truncates else ())]
     rules: dict[str, list[_Step]] = {name: [_refusal(errno.EPERM)] for name in refused}
     rules |= {name: [_refusal(errno.ENOSYS)] for name in _UNKNOWN}
-    only_own = [*_OF_A_PROCESS, *(() if scoped and children else _SIGNALS)]
+    only_own = [] if apart else [*_OF_A_PROCESS, *(() if scoped and children else _SIGNALS)]
     rules |= {name: _unless(0, (_OWN, 0)) for name in only_own}
     rules["prctl"] = _when(0, (kernelcalls.PR_SET_PDEATHSIG,))
     rules["fcntl"], rules["ioctl"] = _when(1, _FCNTL), _when(1, _IOCTL)

@@ -26,7 +26,7 @@ from perenne.runtime.clock import Clock
 from perenne.runtime.joblog import JobLog
 from perenne.store import overview
 from perenne.store.driver import Block, Driver, Growth, Transaction
-from perenne.store.overview import Counted, Overview
+from perenne.store.overview import Overview, Seen
 
 EVERY_S = 0.2
 SOON_S = 0.1  # changes come in crowds
@@ -47,7 +47,7 @@ class Keeper:
         self._changed, self._closing = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
-        self._counted: Counted | None = None
+        self._seen: Seen | None = None
         self._last: Overview | None = None
         self._ours: tuple[int, int] | None = None  # inode and time of the file that we wrote last
         self._swept = False
@@ -105,8 +105,7 @@ class Keeper:
             raise EngineError(f"{self._workspace.snapshot_lock} is held for more than {LOCK_S:g} s")
         with lock:
             # Read under the lock: so of two writers the later one has read the later state.
-            view = overview.look(self._driver, before=self._counted)
-            self._counted = overview.counted(view)
+            view, self._seen = overview.look_again(self._driver, self._seen)
             if view == self._last and self._stands():
                 return
             if self._is_older(view):
@@ -153,6 +152,7 @@ class Watched:
 
     def __init__(self, driver: Driver, keeper: Keeper) -> None:
         self._driver, self._keeper = driver, keeper
+        self.touch = keeper.touch
 
     def __getattr__(self, name: str) -> Any:
         """What a driver has beside the protocol."""

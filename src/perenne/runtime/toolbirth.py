@@ -12,10 +12,11 @@ import resource
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from functools import cache
 from typing import NoReturn
 
-from perenne.runtime import kernelcalls, landlock, processbound, seccomp
+from perenne.runtime import bubblewrap, kernelcalls, landlock, processbound, seccomp
 from perenne.runtime.seccomp import Filter
 from perenne.runtime.toolorder import (
     ENVIRONMENT,
@@ -41,28 +42,45 @@ _DEVICES = (b"/dev/null", b"/dev/zero", b"/dev/full", b"/dev/random", b"/dev/ura
 class Spare:
     """A child that is ready to become a tool, seen from the host."""
 
-    def __init__(self, *, files: bool = True) -> None:
-        """Fork it; `files`: fit to be confined to a stage. Raises: OSError: no process or descriptor is left."""
-        # Made on this side, where memory need not be copied first.
-        ruleset = _system_only() if files and landlock_version() else None
+    def __init__(self) -> None:
+        """Fork it. Raises: OSError: no process or descriptor is left."""
+        ruleset = _system_only() if landlock_version() else None
         near, far = socket.socketpair()
-        host = os.getpid()
         try:
-            self.pid = os.fork()
+            self.pid = _fork(lambda host: _await_order(host, far, ruleset))
         except OSError:
-            _close_all(near, far, ruleset)
-            raise
-        if self.pid == 0:
             near.close()
-            _await_order(host, far, ruleset)
-        _close_all(far, ruleset)
+            raise
+        finally:
+            _close_all(far, ruleset)
         self._lane = near
 
-    def give(self, message: bytes, descriptors: list[int]) -> None:
+    def give(self, order: Order, channel: socket.socket, streams: list[int]) -> None:
         """Hand it its order and the descriptors of its run. Raises: OSError: it is gone."""
         with self._lane:
-            socket.send_fds(self._lane, [b"o"], descriptors)
-            self._lane.sendall(message)
+            socket.send_fds(self._lane, [b"o"], [channel.fileno(), *streams])
+            self._lane.sendall(order.packed())
+
+
+def fork(order: Order, channel: socket.socket, streams: list[int]) -> int:
+    """A child that becomes the ordered tool at once; its number. Raises: OSError."""
+    ruleset = None
+    try:
+        if order.cage.level == "stage" and landlock_version():
+            # Made on this side, where memory need not be copied first.
+            ruleset = _system_only()
+            _allow_own(ruleset, order)
+        return _fork(lambda host: _serve(host, order, channel, streams, ruleset, whole=True))
+    finally:
+        _close_all(ruleset)
+
+
+def _fork(live: Callable[[int], NoReturn]) -> int:
+    host = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        live(host)
+    return pid
 
 
 def _close_all(*ones: socket.socket | landlock.Ruleset | None) -> None:
@@ -97,17 +115,34 @@ def filter_for(files: bool, children: bool) -> Filter | None:
 
 def _await_order(host: int, lane: socket.socket, ruleset: landlock.Ruleset | None) -> NoReturn:
     """The life of a spare: it ends as the tool, or here."""
-    channel = None
     try:
         _bind_life_to(host)
         _, descriptors = receive_descriptors(lane)
-        if len(descriptors) < 3:
-            os._exit(0)  # the host has ended
-        channel = socket.socket(fileno=descriptors[0])
-        _become(unpacked(receive(lane)), descriptors[1:], ruleset)
+        if len(descriptors) >= 3:  # fewer when the host has ended
+            channel = socket.socket(fileno=descriptors[0])
+            _serve(host, unpacked(receive(lane)), channel, descriptors[1:], ruleset, whole=False)
+    finally:
+        os._exit(127)
+
+
+def _serve(
+    host: int,
+    order: Order,
+    channel: socket.socket,
+    streams: list[int],
+    ruleset: landlock.Ruleset | None,
+    *,
+    whole: bool,
+) -> NoReturn:
+    """Become the ordered tool, or say why not; `whole`: nothing was prepared in this process, and the ruleset is."""
+    try:
+        if whole:
+            _bind_life_to(host)
+        elif ruleset is not None and order.cage.level == "stage":
+            _allow_own(ruleset, order)
+        _become(order, streams, ruleset)
     except BaseException as fault:
-        if channel is not None:
-            tell(channel, FAILED, getattr(fault, "errno", None) or errno.EINVAL)
+        tell(channel, FAILED, getattr(fault, "errno", None) or errno.EINVAL)
     finally:
         os._exit(127)
 
@@ -132,6 +167,15 @@ def _system_only() -> landlock.Ruleset:
     return ruleset
 
 
+def _allow_own(ruleset: landlock.Ruleset, order: Order) -> None:
+    """What one tool may reach beside the system: itself, its stage, and what was asked for."""
+    ruleset.allow(order.argv[0], landlock.EXECUTE | landlock.READ_FILE)
+    for path in order.cage.reads:
+        ruleset.allow(path, landlock.READ_AND_RUN)
+    if order.cage.stage:
+        ruleset.allow(order.cage.stage, landlock.WORK)
+
+
 def _become(order: Order, streams: list[int], ruleset: landlock.Ruleset | None) -> NoReturn:
     """Turn this process into the tool; all descriptors but the three standard ones close on exec."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and that would be inherited
@@ -145,12 +189,26 @@ def _become(order: Order, streams: list[int], ruleset: landlock.Ruleset | None) 
             _set_limit(kind, limit)
     if order.identity and identity_of(order.argv[0]) != order.identity:
         raise OSError(errno.ESTALE, "the program has changed")
-    if order.cage.level != "none":
-        _enter(order.cage, order.argv[0], ruleset)
-    os.execve(order.argv[0], order.argv, ENVIRONMENT)
+    argv = order.argv
+    if order.cage.wrapped:
+        argv = bubblewrap.wrapped(order, _readable_filter(order.cage))
+    elif order.cage.level != "none":
+        _enter(order.cage, ruleset)
+    os.execve(argv[0], argv, ENVIRONMENT)
 
 
-def _enter(cage: Cage, program: bytes, ruleset: landlock.Ruleset | None) -> None:
+def _readable_filter(cage: Cage) -> int:
+    """A descriptor from which bubblewrap reads the filter for the tool; the bound on processes counts its own, too."""
+    if cage.children:
+        processbound.enter(cage.children + 2)
+    found = seccomp.compile_filter(files=True, children=cage.children > 0, scoped=True, truncates=True, apart=True)
+    descriptor = os.memfd_create("filter", 0)  # not closed on exec
+    os.write(descriptor, found.steps)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _enter(cage: Cage, ruleset: landlock.Ruleset | None) -> None:
     """Give up what the cage takes; what cannot be given up is a fault, never passed over."""
     files = cage.level == "stage"
     found = filter_for(files, cage.children > 0)
@@ -163,11 +221,6 @@ def _enter(cage: Cage, program: bytes, ruleset: landlock.Ruleset | None) -> None
         kernelcalls.prctl(_PR_SET_SECUREBITS, _NO_ROOT_FOR_GOOD)  # exec would give root all its powers back
     kernelcalls.prctl(kernelcalls.PR_SET_NO_NEW_PRIVS, 1)
     if files and ruleset is not None:
-        ruleset.allow(program, landlock.EXECUTE | landlock.READ_FILE)
-        for path in cage.reads:
-            ruleset.allow(path, landlock.READ_AND_RUN)
-        if cage.stage:
-            ruleset.allow(cage.stage, landlock.WORK)
         ruleset.enter()
     seccomp.enter(ready)
 

@@ -19,7 +19,7 @@ from typing import NoReturn
 
 from perenne.runtime import processbound, toolbirth, toolorder, toolstray
 from perenne.runtime.toolbirth import Spare
-from perenne.runtime.toolorder import ENDED, FAILED, SPAWNED, Cage, tell
+from perenne.runtime.toolorder import ENDED, FAILED, SPAWNED, Order, tell
 
 QUIET_MS = 5  # between two runs that follow each other at once, a fork ahead of time would only be in the way
 
@@ -120,27 +120,25 @@ class Host:
     def start(self, channel: socket.socket, streams: list[int]) -> None:
         """Give the order of one run to the spare child and tell its worker."""
         try:
-            order = toolorder.receive(channel)
-            message, cage = toolorder.LENGTH.pack(len(order)) + order, toolorder.unpacked(order).cage
-            pid = self.hand_over(message, cage, [channel.fileno(), *streams])
+            order = toolorder.unpacked(toolorder.receive(channel))
+            pid = self.hand_over(order, channel, streams)
         except OSError as fault:
             tell(channel, FAILED, fault.errno or errno.EIO)
             channel.close()
             return
         channel.setblocking(False)
-        run = self.runs[pid] = Run(channel, counted=cage.children > 0)
+        run = self.runs[pid] = Run(channel, counted=order.cage.children > 0)
         self.listen(channel.fileno(), lambda: self.obey(pid, run, channel))
         tell(channel, SPAWNED, pid)
 
-    def hand_over(self, message: bytes, cage: Cage, descriptors: list[int]) -> int:
-        """Give the order to the spare child, or to a new one where that has died; the number of its process."""
-        spare, self.spare = self.spare or Spare(files=cage.level == "stage"), None
-        try:
-            spare.give(message, descriptors)
-        except OSError:  # it was killed while it waited
-            spare = Spare()
-            spare.give(message, descriptors)
-        return spare.pid
+    def hand_over(self, order: Order, channel: socket.socket, streams: list[int]) -> int:
+        """Give the order to the spare child, or fork where none waits; the number of the tool's process."""
+        spare, self.spare = self.spare, None
+        if spare is not None:
+            with contextlib.suppress(OSError):  # it was killed while it waited
+                spare.give(order, channel, streams)
+                return spare.pid
+        return toolbirth.fork(order, channel, streams)
 
     def obey(self, pid: int, run: Run, channel: socket.socket) -> None:
         """Pass signals on; when nobody waits any more, kill."""
@@ -169,6 +167,8 @@ class Host:
             if run.channel is not None:
                 tell(run.channel, ENDED, status)
                 self.close(run.channel)
+        if self.spare is not None and os.waitpid(self.spare.pid, os.WNOHANG)[0]:
+            self.spare = None  # killed by somebody else; the next quiet moment makes another one
         if self.adopts:
             toolstray.end_strays(self.runs, self.spare.pid if self.spare else None)
         self.bounds = {pid for pid in self.bounds if not processbound.remove(pid)}

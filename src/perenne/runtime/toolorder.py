@@ -11,8 +11,7 @@ import os
 import resource
 import socket
 import struct
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "HOME": "/nonexistent"}
 
@@ -28,18 +27,17 @@ LIMITED = (resource.RLIMIT_CPU, resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, r
 Level = Literal["none", "offline", "stage"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cage:
+class Cage(NamedTuple):
     """What is taken from a tool before its first instruction; paths are absolute and in the system's encoding."""
 
     level: Level = "none"
     stage: bytes = b""  # the folder where it may work; empty for none
     reads: tuple[bytes, ...] = ()
     children: int = 0  # how many other processes it may have at once
+    wrapped: bool = False  # level `stage` by bubblewrap
 
 
-@dataclass(frozen=True, kw_only=True)
-class Order:
+class Order(NamedTuple):
     """One tool to start. identity: what `identity_of` must answer for the program; empty when nobody asked."""
 
     argv: list[bytes]
@@ -51,7 +49,7 @@ class Order:
     def packed(self) -> bytes:
         """The order as a message; no part may hold a NUL."""
         cage = self.cage
-        head = [self.cwd, self.identity, cage.level.encode(), cage.stage, b"%d" % cage.children]
+        head = [self.cwd, self.identity, cage.level.encode(), cage.stage, b"%d" % cage.children, b"%d" % cage.wrapped]
         counts = [b"%d" % number for number in (*self.limits, len(cage.reads))]
         body = b"\0".join([*head, *counts, *cage.reads, *self.argv])
         return LENGTH.pack(len(body)) + body
@@ -59,11 +57,11 @@ class Order:
 
 def unpacked(message: bytes) -> Order:
     """The order in a message, without its length."""
-    cwd, identity, level, stage, children, *rest = message.split(b"\0")
+    cwd, identity, level, stage, children, is_wrapped, *rest = message.split(b"\0")
     *limits, reads = (int(number) for number in rest[: len(LIMITED) + 1])
     paths, argv = rest[len(LIMITED) + 1 :][:reads], rest[len(LIMITED) + 1 + reads :]
     word: Level = "stage" if level == b"stage" else "offline" if level == b"offline" else "none"
-    cage = Cage(level=word, stage=stage, reads=tuple(paths), children=int(children))
+    cage = Cage(level=word, stage=stage, reads=tuple(paths), children=int(children), wrapped=is_wrapped == b"1")
     return Order(argv=argv, cwd=cwd, limits=tuple(limits), cage=cage, identity=identity)
 
 

@@ -5,7 +5,7 @@ The same values stand in `perenne-snapshot.json` and on every surface. What does
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -93,12 +93,14 @@ class Overview(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     truncated: Truncated
 
 
-class Counted(msgspec.Struct, frozen=True):
-    """How many jobs stood in each state, and in which epoch and at which revision."""
+class Seen(msgspec.Struct, frozen=True):
+    """What a look may reuse of the last one: the counts, at which epoch and revision, and each line by its place, with
+    the revision and the due time that it tells of."""
 
-    epoch: int = 0
-    revision: int = 0
-    counts: dict[str, int] = {}
+    epoch: int
+    revision: int
+    counts: dict[str, int]
+    lines: dict[int, tuple[int, int, JobLine]]
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -109,17 +111,14 @@ class Wanted(msgspec.Struct, frozen=True):
     states: frozenset[str] = frozenset()
 
 
-def look(driver: Driver, wanted: Wanted | None = None, *, before: Counted | None = None) -> Overview:
-    """The workspace as it stands.
-
-    Args: before: counts of an earlier look; with them only what moved since is counted, not every job.
-    """
-    return driver.read(lambda tx: _look(tx, wanted or Wanted(), before))
+def look(driver: Driver, wanted: Wanted | None = None) -> Overview:
+    """The workspace as it stands."""
+    return driver.read(lambda tx: _look(tx, wanted or Wanted(), None))[0]
 
 
-def counted(view: Overview) -> Counted:
-    """The counts of a look, for the next one."""
-    return Counted(view.epoch, view.revision, {str(state): number for state, number in view.counts.items()})
+def look_again(driver: Driver, before: Seen | None) -> tuple[Overview, Seen]:
+    """The same for whoever looks often: only what moved since `before` is counted and read anew."""
+    return driver.read(lambda tx: _look(tx, Wanted(), before))
 
 
 def find(driver: Driver, prefix: str) -> str:
@@ -147,13 +146,14 @@ def _between(tx: Transaction, prefix: str) -> list[Row]:
     return tx.all("ids_between", low=prefix, high=f"{prefix}g", limit=_NAMED + 1)
 
 
-def _look(tx: Transaction, wanted: Wanted, before: Counted | None) -> Overview:
+def _look(tx: Transaction, wanted: Wanted, before: Seen | None) -> tuple[Overview, Seen]:
     row = tx.one("overview_store")
     assert row is not None
     epoch, paused, stopped, revision, changed_at = row
     counts = _counts(tx, epoch, before)
-    jobs = [_line(row) for row in _chosen(tx, wanted)]
-    return Overview(
+    lines = _lines(tx, _places(tx, wanted), {} if before is None or before.epoch != epoch else before.lines)
+    jobs = [line for _, _, line in lines.values()]
+    view = Overview(
         epoch=epoch,
         revision=revision,
         changed_at=changed_at,
@@ -165,14 +165,32 @@ def _look(tx: Transaction, wanted: Wanted, before: Counted | None) -> Overview:
         jobs=jobs,
         truncated=_left_out(counts, jobs),
     )
+    return view, Seen(epoch, revision, {str(state): number for state, number in counts.items()}, lines)
 
 
-def _chosen(tx: Transaction, wanted: Wanted) -> list[Row]:
+def _places(tx: Transaction, wanted: Wanted) -> list[Row]:
     if wanted.states:
         states = msgspec.json.encode(sorted(wanted.states)).decode()
-        return tx.all("lines_in_states", states=states, limit=wanted.unfinished)
-    waiting = tx.all("unfinished_lines", limit=wanted.unfinished)
-    return waiting + tx.all("finished_lines", limit=wanted.finished)
+        return tx.all("places_in_states", states=states, limit=wanted.unfinished)
+    return tx.all("unfinished_places", limit=wanted.unfinished) + tx.all("finished_places", limit=wanted.finished)
+
+
+def _lines(
+    tx: Transaction, places: list[Row], known: dict[int, tuple[int, int, JobLine]]
+) -> dict[int, tuple[int, int, JobLine]]:
+    """The line of each place, in the order of the places; read are those that are not known as they stand."""
+    found, fresh = {}, {}
+    for seq, revision, due_at in places:
+        told = known.get(seq)
+        if told is None or told[0] != revision or told[1] != due_at:
+            fresh[seq] = (revision, due_at)
+            continue
+        found[seq] = told
+    if fresh:
+        for seq, *row in tx.all("lines_at", places=msgspec.json.encode(list(fresh)).decode()):
+            found[seq] = (*fresh[seq], _line(row))
+        found = {seq: found[seq] for seq, _, _ in places}
+    return found
 
 
 def _left_out(counts: dict[JobState, int], jobs: list[JobLine]) -> Truncated:
@@ -181,7 +199,7 @@ def _left_out(counts: dict[JobState, int], jobs: list[JobLine]) -> Truncated:
     return Truncated(sum(counts.values()) - final - (len(jobs) - ended), final - ended)
 
 
-def _counts(tx: Transaction, epoch: int, before: Counted | None) -> dict[JobState, int]:
+def _counts(tx: Transaction, epoch: int, before: Seen | None) -> dict[JobState, int]:
     if before is None or before.epoch != epoch or _was_emptied(tx, before.revision):
         return {JobState(state): number for state, number in tx.all("count_states")}
     counts = dict(before.counts)
@@ -197,9 +215,8 @@ def _was_emptied(tx: Transaction, revision: int) -> bool:
     return row is None or bool(row[0])
 
 
-def _line(row: Row) -> JobLine:
-    values = list(row)
-    values[4], values[12], values[13] = _STATES[row[4]], bool(row[12]), bool(row[13])
+def _line(values: list[Any]) -> JobLine:
+    values[4], values[12], values[13] = _STATES[values[4]], bool(values[12]), bool(values[13])
     return JobLine(*values)
 
 

@@ -19,6 +19,7 @@ import perenne
 from perenne import App, Kind, filesystem, sqlite
 from perenne.core import events
 from perenne.core.states import JobState
+from perenne.errors import InvalidInput
 from perenne.files.lock import Lock
 from perenne.filesystem import Verdict
 from perenne.runtime import backup, confine, doctor_work
@@ -572,3 +573,21 @@ def test_a_hard_limit_in_a_thread_is_named(place: Any, limit_s: float, isolation
     found = named(look(place, App(place.workspace.app, [kind])), "wall limits")
     assert [finding.verdict for finding in found] == verdicts
     assert all("slow@1" in finding.sentence for finding in found if finding.verdict == "warn")
+
+
+def test_the_app_says_what_it_sees(place: Any) -> None:
+    """An app's own look stands among the findings, deep or not as asked; one that fails is a finding too."""
+
+    def looks(root: Path, deep: bool) -> Iterator[Any]:
+        assert root == place.workspace.root
+        yield "shelf", "warn", f"deep: {deep}", "sort it"
+
+    def fails(root: Path, deep: bool) -> Iterator[Any]:
+        raise LookupError("no shelf")
+
+    for deep in (False, True):
+        found = one(look(place, App("upkeep", doctor=looks), deep=deep), "shelf")
+        assert found == Finding("shelf", "warn", f"deep: {deep}", "sort it")
+    assert "no shelf" in one(look(place, App("upkeep", doctor=fails)), "upkeep").sentence
+    with pytest.raises(InvalidInput, match="doctor: 'no'; give a function"):
+        App("upkeep", doctor="no")  # type: ignore[arg-type]

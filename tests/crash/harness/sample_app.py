@@ -143,10 +143,12 @@ def outlive(context: Context, task: Task) -> dict[str, Any]:
     journal = _begin(context, stores.Files.lookup)
     context.may_publish()
     ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)  # no signal when the worker dies
-    stuck_journal_of(context.workspace).write(job=context.job_id, pid=os.getpid())
-    late = json.dumps({"what": "published", "job": context.job_id, "attempt": context.attempt})
-    # Native code that holds the interpreter, so that no thread of this process hears anything.
-    ctypes.PyDLL(None).system(f"sleep {task.boundaries}; echo '{late}' >> '{journal.path}'".encode())
+    stuck, late = (
+        json.dumps({"what": what, "job": context.job_id, "attempt": context.attempt}) for what in ("stuck", "published")
+    )
+    # Native code that holds the interpreter, so that no thread of this process hears anything; it says so itself.
+    script = f"echo '{stuck}' >> '{stuck_journal_of(context.workspace).path}'; sleep {task.boundaries}; "
+    ctypes.PyDLL(None).system((script + f"echo '{late}' >> '{journal.path}'").encode())
     os._exit(1)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from perenne.errors import ConfinementMissing, InvalidInput
-from perenne.runtime import confine
+from perenne.runtime import bubblewrap, confine, landlock, seccomp
 from perenne.runtime.confine import Confined, Confinement
 from perenne.runtime.toolrunner import Limits, ToolResult, run
 
@@ -257,3 +257,46 @@ def test_place_that_is_not_there_is_a_result(scene: Scene) -> None:
     for asked in ({"stage": scene.outside / "absent"}, {"reads": (scene.outside / "absent",)}):
         result = run(["/bin/true"], cwd=scene.stage, limits=LIMITS, confinement=scene.confined(**asked))
         assert (result.ending, result.errno) == ("preparation_error", 2)
+
+
+@pytest.fixture
+def wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without Landlock and with bubblewrap."""
+    if not (sys.platform == "linux" and seccomp.known_here() and bubblewrap.works()):
+        pytest.skip("NOT CHECKED: bubblewrap is not installed, or may not do what it must")
+    monkeypatch.setattr(landlock, "version", lambda: 0)
+    confine.offer.cache_clear()
+    monkeypatch.setattr(confine, "offer", confine.offer.__wrapped__)
+
+
+# These reach only what is the tool's own: its empty file system in memory, and bubblewrap around it.
+OWN_WHEN_WRAPPED = {"write in /tmp", "list the home of root", "signal everybody", "signal its host", "list a folder"}
+OWN_WHEN_WRAPPED |= {"write a file", "append to a file", "remove a file", "make a file", "make a folder", "make a link"}
+
+
+def test_hostile_tool_comes_through_with_nothing_by_bubblewrap(scene: Scene, wrapped: None) -> None:
+    """Where the kernel has no Landlock, bubblewrap stops the same attempts, but for what is the tool's own."""
+    before = snapshot(scene.outside)
+    names = sorted(ATTEMPTS - {"run what it wrote"})  # bubblewrap has no way to refuse that
+    result = scene.attack(*names, confinement=scene.confined())
+    assert result.confinement == Confined("stage", "bubblewrap, seccomp")
+    outcome = outcome_of(result)
+    assert {name for name, number in outcome.items() if number == 0} <= OWN_WHEN_WRAPPED
+    assert snapshot(scene.outside) == before
+
+
+def test_wrapped_tool_does_its_work_and_ends(scene: Scene, wrapped: None) -> None:
+    """By bubblewrap a tool works in its stage, has three descriptors, its limits, and ends with its run."""
+    code = """
+import os, resource
+open('made', 'w').write('x')
+print(os.getcwd(), resource.getrlimit(resource.RLIMIT_NOFILE), [n for n in range(64) if is_open(n)])
+"""
+    opened = "import os\ndef is_open(n):\n    try: os.fstat(n)\n    except OSError: return False\n    return True\n"
+    result = run([*PYTHON, "-c", opened + code], cwd=scene.stage, limits=LIMITS, confinement=scene.confined())
+    assert result.whole_stdout().decode() == f"{scene.stage} (64, 64) [0, 1, 2]\n", result.stderr
+    assert (scene.stage / "made").read_text() == "x"
+    daemon = "import os, signal\nif os.fork() == 0: signal.pause()"
+    asked = scene.confined(children=4)
+    ended = run([*PYTHON, "-c", daemon], cwd=scene.stage, limits=LIMITS, confinement=asked)
+    assert (ended.ending, ended.stdout_stream.complete) == ("exited", True)

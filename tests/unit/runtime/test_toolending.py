@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from perenne import crashpoints
+from perenne.runtime import toolspawner
 from perenne.runtime.stop import Stop
 from perenne.runtime.toolrunner import Limits, ToolResult, run
 
@@ -359,6 +360,33 @@ def test_tool_dies_with_its_worker(line: Line) -> None:
         line.word()
         worker.kill()
     line.wait_for_end()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives orphans to the tool host")
+@pytest.mark.parametrize("leader", ["os._exit(0)", "signal.pause()"])
+def test_what_left_its_session_dies_with_the_worker(leader: str, line: Line) -> None:
+    """When the worker is killed, a daemon of its tool dies too, whether the tool still runs or not."""
+    with start_worker(WORKS, ALIVE + DEAF + ESCAPE.format(leader=leader) + SAY + WAIT, line) as worker:
+        line.word() if leader != "os._exit(0)" else None
+        worker.kill()
+    line.wait_for_end()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the children of a process are listed on Linux")
+def test_spare_child_that_was_killed_is_replaced(line: Line) -> None:
+    """The host forks ahead of the next run; a run after that child was killed has a child of its own."""
+    assert python("pass", line).ending == "exited"
+    assert toolspawner._host is not None
+    listing = Path(f"/proc/{toolspawner._host.process.pid}/task/{toolspawner._host.process.pid}/children")
+    for _ in range(3):
+        limit_s = time.monotonic() + SOON_S
+        while not (found := listing.read_text().split()) and time.monotonic() < limit_s:
+            time.sleep(0.005)  # reason: the host tells nobody that it has forked ahead
+        assert len(found) == 1
+        os.kill(int(found[0]), signal.SIGKILL)
+        while listing.read_text().split() == found and time.monotonic() < limit_s:
+            time.sleep(0.001)  # reason: nor that it has reaped it
+        assert python("print('well')", line).whole_stdout() == b"well\n"
 
 
 @pytest.mark.parametrize("point", ["run.tool_spawned", "run.tool_ended"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perenne import App
-from perenne.apps.evidence import jobs
+from perenne.apps.evidence import custody, jobs
 
 app = App(
     "evidence",
@@ -12,4 +12,5 @@ app = App(
     runtime=".labfy/runtime",
     one_worker=True,
     commands="perenne.apps.evidence.commands:group",
+    doctor=custody.look,
 )

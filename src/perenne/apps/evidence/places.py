@@ -68,6 +68,22 @@ def read_below(root: Path, relative: str, *, limit_bytes: int) -> bytes:
             return b"".join(_chunks(file, relative, limit_bytes))
 
 
+def measure_below(root: Path, relative: str, *, hashed: bool) -> tuple[int, str | None]:
+    """The size in bytes of a file below `root` and, when asked for, its SHA-256; of any size, in little memory.
+
+    Raises:
+        StoreMissing, StoreFailed: as `read_below`.
+    """
+    with _opened(root, relative) as file:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            raise StoreFailed(f"{relative} is {_what(status.st_mode)}, not a regular file", path=relative)
+        digest = hashlib.sha256()
+        while hashed and (chunk := os.read(file, _CHUNK_BYTES)):
+            digest.update(chunk)
+        return status.st_size, digest.hexdigest() if hashed else None
+
+
 def folder_below(root: Path, relative: str) -> Path | None:
     """The folder below `root`, each component a real folder; None when a component does not exist.
 

@@ -6,7 +6,7 @@ What does not live here: the engine's own schema (`migration`), and what a state
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from perenne import sqlite
 from perenne.crashpoints import crash_point
 from perenne.errors import SchemaTooNew, SchemaTooOld, StatementRefused
 from perenne.store.apptables import AppTables
+from perenne.store.migrate import Step
 from perenne.store.sqlite import migration
 from perenne.store.sqlite.restriction import Restriction
 
@@ -45,6 +46,31 @@ def bring_up(
         while _version(connection, queries) < known:
             migration.begin(connection, path, time.monotonic() + migration.PATIENCE_S)
             _in_transaction(connection, lambda: _take_next(connection, tables, queries))
+
+
+def plan(path: Path, tables: AppTables, queries: Queries, *, allowed: Collection[str] = ()) -> list[Step]:
+    """The steps of the application that the ledger at `path` still needs; reads only.
+
+    Raises: SchemaTooNew: of the application's tables; StoreMissing, StoreForeign, StoreFailed.
+    """
+    connection = sqlite.open(path, mode="read", allowed=allowed)
+    try:
+        with sqlite.translated(path):
+            names = {row[1] for row in connection.execute(queries["app_neighbours"])}
+            found = _version(connection, queries) if "app_schema" in names else 0
+    finally:
+        connection.close()
+    if found > len(tables.steps):
+        raise _too_new(path, tables, found)
+    steps = enumerate(tables.steps[found:], found + 1)
+    return [Step(number, f"{tables.prefix}…", _summary(step)) for number, step in steps]
+
+
+def _summary(step: str) -> str:
+    """What a step says about itself in a comment it opens with, else how it begins."""
+    words = " ".join(step.split())
+    opening = step.lstrip().partition("\n")[0]
+    return opening.lstrip("- ") if opening.startswith("--") else words[:80] + ("…" if len(words) > 80 else "")
 
 
 def _version(connection: apsw.Connection, queries: Queries) -> int:

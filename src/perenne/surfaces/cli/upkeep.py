@@ -21,12 +21,14 @@ T = TypeVar("T")
 AGE_MOST_DAYS = 11_574  # a milliard seconds
 
 _FILE = click.Path(path_type=Path)
+_MARGIN = 20  # before a sentence: the mark and the name
+_ONLY = "the ledger alone: copy the application's own files and catalogue, if it has any, by other means"
 _MARKS = {"ok": "ok  ", "warn": "look", "bad": "BAD "}
 
 
 @click.command(short_help="Say what is wrong and what to do.")
 @options.workspace
-@click.option("--deep", is_flag=True, help="Read every page of the ledger too.")
+@click.option("--deep", is_flag=True, help="Read every page of the ledger too, and every file the application names.")
 @options.as_json
 @click.pass_context
 def doctor(ctx: click.Context, root: Path, deep: bool, as_json: bool) -> int:
@@ -46,11 +48,22 @@ def doctor(ctx: click.Context, root: Path, deep: bool, as_json: bool) -> int:
         click.echo(json.dumps(findings, indent=2))
     else:
         for finding in findings:
-            mark = views.painted(_MARKS[finding["verdict"]])
-            click.echo(f"{mark} {finding['name']:<14} {finding['sentence']}")
-            if finding["next_step"]:
-                click.echo(f"{'':<20}→ {finding['next_step']}")
+            _say(finding)
     return faults.Exit.PERSON if any(finding["verdict"] == "bad" for finding in findings) else faults.Exit.DONE
+
+
+def _say(finding: dict[str, str | None]) -> None:
+    """One finding, folded to the width of the terminal."""
+    room = options.width() - _MARGIN
+    mark = views.painted(_MARKS[str(finding["verdict"])])
+    first, *rest = views.folded(views.one_line(str(finding["sentence"])), room)
+    click.echo(f"{mark} {finding['name']:<14} {first}")
+    for line in rest:
+        click.echo(f"{'':<{_MARGIN}}{line}")
+    if finding["next_step"]:
+        step, *rest = views.folded(views.one_line(str(finding["next_step"])), room - 2)
+        for mark, line in (("→", step), *((" ", line) for line in rest)):
+            click.echo(f"{'':<{_MARGIN}}{mark} {line}")
 
 
 def _app(said: Settings) -> App | None:
@@ -83,16 +96,20 @@ def _setting(verdict: str, sentence: str, next_step: str | None) -> dict[str, st
 
 
 @click.command(short_help="Bring the ledger to this version.")
+@click.argument("app", required=False)
 @options.workspace
 @click.option("--plan", "only_plan", is_flag=True, help="Show the steps, take none.")
-def migrate(root: Path, only_plan: bool) -> None:
-    """Bring the ledger to this program's schema, under the worker's lock.
+def migrate(root: Path, app: str | None, only_plan: bool) -> None:
+    """Bring the ledger to this program's schema, and the tables of APP to its newest step, under the worker's lock.
 
-    Example: perenne migrate --plan --workspace case
+    Without APP, which is module:name or an installed application, the tables are those of the installed one, if any.
+
+    Example: perenne migrate shop:app --plan --workspace orders
     """
     from perenne import upkeep
 
-    steps = upkeep.plan(root) if only_plan else upkeep.migrate(root, upkeep.app_of(root) or upkeep.stand_in(root))
+    found = upkeep.find_app(app) if app else upkeep.app_of(root) or upkeep.stand_in(root)
+    steps = upkeep.plan(root, found) if only_plan else upkeep.migrate(root, found)
     for step in steps:
         click.echo(f"{step.number:04d} {step.name}: {step.summary}")
     done = "to take" if only_plan else "taken"
@@ -105,12 +122,15 @@ def migrate(root: Path, only_plan: bool) -> None:
 def backup(file: Path, root: Path) -> None:
     """Copy the ledger to a new FILE, verified, while work goes on.
 
+    The ledger alone: the files and the catalogue of an application are not in it.
+
     Example: perenne backup monday.sqlite --workspace case
     """
     from perenne import upkeep
 
     copy = _shown(upkeep.backup, root, file)
     click.echo(f"{file}: the ledger at revision {copy.revision}, epoch {copy.epoch}, verified")
+    click.echo(_ONLY)
 
 
 @click.command(short_help="Put a backup in place.")
@@ -147,6 +167,7 @@ def export(file: Path, root: Path) -> None:
 
     written = _shown(upkeep.export, root, file)
     click.echo(f"{file}: {views.size(written.size_bytes)}, SHA-256 {written.sha256}")
+    click.echo(_ONLY)
 
 
 @click.command(name="import", short_help="Take an exported file in.")

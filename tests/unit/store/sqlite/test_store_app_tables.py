@@ -13,7 +13,7 @@ import pytest
 from perenne import sqlite
 from perenne.errors import SchemaTooNew, SchemaTooOld, StatementRefused
 from perenne.store.apptables import AppTables
-from perenne.store.sqlite import driver
+from perenne.store.sqlite import app_migration, driver
 from perenne.store.sqlite.driver import SQLiteDriver
 
 WORKSPACE = "82000000-0000-4000-8000-000000000001"
@@ -49,6 +49,19 @@ def test_steps_are_taken_in_order_and_once(ledger_path: Path, tmp_path: Path) ->
     driver.create(tmp_path / "new.sqlite", workspace=WORKSPACE, now=1, tables=AppTables("demo_", STEPS))
     assert look(tmp_path / "new.sqlite") == look(ledger_path) != []
     assert look(ledger_path, "select text, stars from demo_remark") == [("first", 0)]
+
+
+def test_the_plan_says_which_steps_are_missing(ledger_path: Path) -> None:
+    """Each with its number and how it begins, or what it says about itself; nothing is changed by asking."""
+    opened(ledger_path, STEPS[:1]).close()
+    tables = AppTables("demo_", (*STEPS[:2], "-- Notes may be long.\nalter table demo_note add column long text"))
+    steps = app_migration.plan(ledger_path, tables, driver.queries())
+    assert [(step.number, step.name) for step in steps] == [(2, "demo_…"), (3, "demo_…")]
+    assert steps[0].summary.startswith("alter table demo_note add column stars")
+    assert steps[1].summary == "Notes may be long."
+    assert look(ledger_path, "select version from app_schema") == [(1,)]
+    with pytest.raises(SchemaTooNew):
+        app_migration.plan(ledger_path, AppTables("demo_"), driver.queries())
 
 
 def test_only_the_holder_of_the_lock_migrates(ledger_path: Path) -> None:

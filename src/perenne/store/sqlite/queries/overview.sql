@@ -5,13 +5,11 @@ select
     coalesce((select at from history order by seq desc limit 1), created_at)
 from store
 
--- name: unfinished_lines
--- Unfinished jobs as short lines, at most :limit: those that run, then those that wait for somebody, then the others.
+-- name: unfinished_places
+-- Places of unfinished jobs, at most :limit, with what tells whether a line about them is still true: those that run,
+-- then those that wait for somebody, then the others.
 -- :limit
-select
-    id, kind, version, queue, state, reason, priority, number, spent, max_attempts, failures, interruptions,
-    cancel_asked, pause_asked, progress_done, progress_total, substr(progress_message, 1, 120),
-    substr(diagnostic, 1, 240), submitted_at, due_at, updated_at, finished_at, revision
+select seq, revision, due_at
 from job
 where seq in (
     select seq from (select seq from job where state = 'RUNNING' order by seq limit :limit)
@@ -40,29 +38,34 @@ order by
     seq
 limit :limit
 
--- name: finished_lines
--- The jobs that ended last as short lines, newest first, at most :limit.
+-- name: finished_places
+-- Places of the jobs that ended last, newest first, at most :limit, with what tells whether a line is still true.
 -- :limit
-select
-    id, kind, version, queue, state, reason, priority, number, spent, max_attempts, failures, interruptions,
-    cancel_asked, pause_asked, progress_done, progress_total, substr(progress_message, 1, 120),
-    substr(diagnostic, 1, 240), submitted_at, due_at, updated_at, finished_at, revision
+select seq, revision, due_at
 from job
 where finished_at is not null
-order by finished_at desc
+order by finished_at desc, seq desc
 limit :limit
 
--- name: lines_in_states
--- Jobs in some states as short lines, newest first, at most :limit.
+-- name: places_in_states
+-- Places of jobs in some states, newest first, at most :limit, with what tells whether a line is still true.
 -- :states (JSON), :limit
-select
-    id, kind, version, queue, state, reason, priority, number, spent, max_attempts, failures, interruptions,
-    cancel_asked, pause_asked, progress_done, progress_total, substr(progress_message, 1, 120),
-    substr(diagnostic, 1, 240), submitted_at, due_at, updated_at, finished_at, revision
+select seq, revision, due_at
 from job
 where state in (select value from json_each(:states))
 order by seq desc
 limit :limit
+
+-- name: lines_at
+-- Jobs at these places as short lines, in no order.
+-- :places (JSON)
+select
+    seq,
+    id, kind, version, queue, state, reason, priority, number, spent, max_attempts, failures, interruptions,
+    cancel_asked, pause_asked, progress_done, progress_total, substr(progress_message, 1, 120),
+    substr(diagnostic, 1, 240), submitted_at, due_at, updated_at, finished_at, revision
+from job
+where seq in (select value from json_each(:places))
 
 -- name: moves_since
 -- How many jobs went from which state to which, in the lines of history after :after.
