@@ -46,6 +46,7 @@ class Settings:
         app_folder: where `module:name` is importable.
         slots: jobs that one worker runs at the same time, 1 to 1024.
         color: auto, always or never; auto is a terminal without NO_COLOR.
+        allow_filesystems: types of unsafe file systems on which a new workspace is made in spite of the danger.
         log_level: what a worker says of the jobs it ends: info all, warning all but COMPLETED, error FAILED and DEAD.
         sources: of each setting, who said it.
     """
@@ -54,6 +55,7 @@ class Settings:
     app: str | None = None
     app_folder: Path = Path()
     slots: int = 1
+    allow_filesystems: tuple[str, ...] = ()
     color: str = "auto"
     log_level: str = "info"
     sources: Mapping[str, str] | None = None
@@ -91,10 +93,19 @@ def _word(words: tuple[str, ...]) -> Callable[[object], str]:
     return read
 
 
+def _names(value: object) -> tuple[str, ...]:
+    """A list, or as one text, with commas, where a source has nothing else."""
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name.strip() for name in names):
+        raise ValueError
+    return tuple(name.strip() for name in names)
+
+
 FIELDS: dict[str, Field] = {
     "workspace": Field(_text, "a folder"),
     "app": Field(_text, "an installed application, or module:name"),
     "slots": Field(_number(SLOTS), f"a whole number from {SLOTS[0]} to {SLOTS[-1]}", in_workspace=True),
+    "allow_filesystems": Field(_names, "types of file systems, such as fuse.sshfs"),
     "color": Field(_word(COLOURS), f"one of {', '.join(COLOURS)}", in_workspace=True),
     "log_level": Field(_word(LEVELS), f"one of {', '.join(LEVELS)}", in_workspace=True),
 }

@@ -40,6 +40,14 @@ def test_each_layer_wins_over_the_next(project: Path) -> None:
     assert found.sources["color"] == "default"
 
 
+def test_a_list_is_a_list_or_a_text_with_commas(project: Path) -> None:
+    """What a file writes as a list stands in a variable with commas."""
+    say(project, 'allow_filesystems = ["fuse.sshfs"]')
+    assert config.read({}, {}, project).allow_filesystems == ("fuse.sshfs",)
+    found = config.read({}, {"PERENNE_ALLOW_FILESYSTEMS": "nfs4, fuse.sshfs"}, project)
+    assert found.allow_filesystems == ("nfs4", "fuse.sshfs")
+
+
 def test_the_nearest_pyproject_counts(project: Path) -> None:
     """It is looked for upwards; a folder and an app in it are meant from where it stands."""
     say(project, 'workspace = "work"\napp = "shop:app"')
@@ -70,10 +78,11 @@ def test_the_only_workspace_below_is_found(project: Path) -> None:
         ("slots = 1.5", {}, "slots is 1.5; give a whole number"),
         ("slots = [1]", {}, "slots is [1]; give a whole number"),
         ("slot = 1", {}, "slot is not a setting; did you mean slots?"),
-        ("zzz = 1", {}, "zzz is not a setting; known are workspace, app, slots, color, log_level"),
+        ("zzz = 1", {}, "zzz is not a setting; known are workspace, app, slots, allow_filesystems, color, log_level"),
         ('color = "red"', {}, "color is 'red'; give one of auto, always, never"),
         ('app = ""', {}, "app is ''; give an installed application, or module:name"),
         ("workspace = 3", {}, "workspace is 3; give a folder"),
+        ("allow_filesystems = [1]", {}, "allow_filesystems is [1]; give types of file systems, such as fuse.sshfs"),
         ("", {"PERENNE_SLOTS": ""}, "environment: PERENNE_SLOTS is ''; give a whole number"),
         ("", {"PERENNE_WORKSPACE": ""}, "environment: PERENNE_WORKSPACE is ''; give a folder"),
         ("", {"PERENNE_LOG_LEVEL": "debug"}, "PERENNE_LOG_LEVEL is 'debug'; give one of info, warning, error"),

@@ -17,7 +17,7 @@ class Bar:
 
     def __init__(self) -> None:
         self._live = sys.stderr is not None and sys.stderr.isatty()
-        self._drawn = False
+        self._drawn = self._said = False
         self._next_at = time.monotonic() + (0.0 if self._live else SELDOM_S)
 
     def show(self, done: int, total: int) -> None:
@@ -26,8 +26,10 @@ class Bar:
             self._draw(views.bar(done, total, options.width() - 1))
 
     def say(self, sentence: str) -> None:
-        """Something that must be seen at once, such as why it does not go on."""
-        self._draw(sentence)
+        """Something that must be seen at once, such as why it does not go on; in a file the first time, then seldom."""
+        if self._live or not self._said or time.monotonic() >= self._next_at:
+            self._draw(sentence)
+            self._said = True
 
     def clear(self) -> None:
         """Before something else is said."""

@@ -26,18 +26,23 @@ _SPOKEN = {"info": (), "warning": ("COMPLETED",), "error": ("COMPLETED", "CANCEL
 @click.argument("app", required=False)
 @options.maybe_workspace
 @click.option("--name", help="What people call it; else the name of the application.")
+@click.option(
+    "--allow-filesystem", "allowed", multiple=True, metavar="TYPE", help="An unsafe file system to accept; for ever."
+)
 @click.pass_context
-def init(ctx: click.Context, app: str | None, workspace: Path | None, name: str | None) -> None:
+def init(
+    ctx: click.Context, app: str | None, workspace: Path | None, name: str | None, allowed: tuple[str, ...]
+) -> None:
     """Make a workspace for APP, which is module:name or an installed application.
 
     Example: perenne init shop:app --workspace orders
     """
     import perenne
 
-    said = options.settings(ctx, app=app, workspace=_text(workspace))
+    said = options.settings(ctx, app=app, workspace=_text(workspace), allow_filesystems=allowed or None)
     found = options.app_of(ctx, app, said)
     root = place_of(said, found, taken=False)
-    made = perenne.create(root, found, name=name or found.name)
+    made = perenne.create(root, found, name=name or found.name, allow_filesystems=said.allow_filesystems)
     where = root.relative_to(Path.cwd()) if root.is_relative_to(Path.cwd()) else root
     click.echo(f"made {made.root}, a workspace of {found.name}")
     click.echo(f"next: perenne worker {said.app or found.name} --workspace {where}")
@@ -63,7 +68,7 @@ def worker(ctx: click.Context, app: str | None, workspace: Path | None, slots: i
     said = options.settings(ctx, app=app, workspace=_text(workspace), slots=slots)
     found = options.app_of(ctx, app, said)
     root = place_of(said, found)
-    made = _made(root, found)
+    made = _made(root, found, said)
     with perenne.open(root, found, access="work") as engine:
         log = _Log(engine, said.log_level)
         log.say(f"workspace {root}{', made now' if made else ''}")
@@ -99,7 +104,7 @@ def place_of(said: Settings, app: App, *, taken: bool = True) -> Path:
     return Path.cwd() / app.name
 
 
-def _made(root: Path, app: App) -> bool:
+def _made(root: Path, app: App, said: Settings) -> bool:
     """Make the workspace when it is missing; whether this process made it."""
     import perenne
     from perenne.errors import StoreExists
@@ -107,7 +112,7 @@ def _made(root: Path, app: App) -> bool:
     if (root / "workspace.toml").exists():
         return False
     try:
-        perenne.create(root, app, name=app.name)
+        perenne.create(root, app, name=app.name, allow_filesystems=said.allow_filesystems)
     except StoreExists:
         deadline = time.monotonic() + PATIENCE_S
         while not (root / "workspace.toml").exists():

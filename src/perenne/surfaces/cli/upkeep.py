@@ -85,10 +85,16 @@ def _settings(said: Settings) -> list[dict[str, str | None]]:
     """Where each setting comes from, and what looks like one and is none."""
     from perenne import config
 
-    told = [f"{name} = {getattr(said, name)} ({source})" for name, source in (said.sources or {}).items()]
+    told = [f"{name} = {_shown_value(getattr(said, name))} ({source})" for name, source in (said.sources or {}).items()]
     strange = config.unknown_variables(os.environ)
     mend = "unset it, or mend its name"
     return [_setting("ok", line, None) for line in told] + [_setting("warn", line, mend) for line in strange]
+
+
+def _shown_value(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)
 
 
 def _setting(verdict: str, sentence: str, next_step: str | None) -> dict[str, str | None]:
