@@ -49,30 +49,24 @@ class Signature:
         return self.input_type(**bound.arguments)  # type: ignore[no-any-return]
 
     def handler(self, function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-        """The function as a kind calls it, with a context and a typed input; a coroutine function stays one."""
+        """The function as a kind calls it, with a context and a typed input."""
         positional = [given.name for given in self._given if given.kind is not given.KEYWORD_ONLY]
         by_name = [given.name for given in self._given if given.kind is given.KEYWORD_ONLY]
 
-        def arguments(context: Any, input: Any) -> tuple[list[Any], dict[str, Any]]:
-            first = [context] if self.takes_context else []
-            return first + [getattr(input, name) for name in positional], {n: getattr(input, n) for n in by_name}
-
         @functools.wraps(function)
         def handle(context: Any, input: Any) -> Any:
-            values, named = arguments(context, input)
-            return function(*values, **named)
+            first = [context] if self.takes_context else []
+            values = [getattr(input, name) for name in positional]
+            return function(*first, *values, **{name: getattr(input, name) for name in by_name})
 
-        @functools.wraps(function)
-        async def handle_as_coroutine(context: Any, input: Any) -> Any:
-            values, named = arguments(context, input)
-            return await function(*values, **named)
-
-        return handle_as_coroutine if inspect.iscoroutinefunction(function) else handle
+        return handle
 
 
 def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidInput(f"task {name}: it is a generator; return the result instead of yielding it", field=name)
+    if inspect.iscoroutinefunction(function):
+        raise InvalidInput(f"task {name}: it is a coroutine function, which no worker runs yet; give a plain function")
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:

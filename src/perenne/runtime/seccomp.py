@@ -42,9 +42,11 @@ _ALWAYS = (
 # fmt: on
 # Libraries that meet ENOSYS take the older call, whose arguments a filter can read, or do without.
 _UNKNOWN = ["clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"]
-# Landlock does not see these; root could change the mode or the times of any file it can name.
+# Landlock does not see these; root could change the mode or the times of any file it can name, and a watch on a
+# folder tells the names in it.
 # fmt: off
 _METADATA = (
+    "inotify_init", "inotify_init1",
     "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "utime", "utimes",
     "futimesat", "utimensat", "file_setattr", "setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr",
     "lremovexattr", "fremovexattr", "removexattrat",

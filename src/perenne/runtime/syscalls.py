@@ -18,7 +18,8 @@ fchownat 260 54 · fcntl 72 25 · file_setattr 469 469
 finit_module 313 273 · fork 57 - · fremovexattr 199 16
 fsconfig 431 431 · fsetxattr 190 7 · fsmount 432 432
 fsopen 430 430 · fspick 433 433 · futimesat 261 -
-init_module 175 105 · io_uring_enter 426 426 · io_uring_register 427 427
+init_module 175 105 · inotify_init 253 - · inotify_init1 294 26
+io_uring_enter 426 426 · io_uring_register 427 427
 io_uring_setup 425 425 · ioctl 16 29 · ioperm 173 -
 iopl 172 - · ioprio_set 251 30 · kcmp 312 272
 kexec_file_load 320 294 · kexec_load 246 104 · keyctl 250 219

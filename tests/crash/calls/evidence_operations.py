@@ -80,7 +80,10 @@ def _all_or_nothing(trial: Investigation, answers: list[dict[str, Any]]) -> None
         for path in (trial.root / evidence_oracles.ORIGINALS).rglob("*")
         if path.is_file()
     }
-    require(len(rows) == 2 or not refused(answers, "import"), "of what was refused no row stands", rows)
+    # A commit that failed half-way, by its own word: all stands or nothing.
+    doubtful = any("read back what was committed" in line.get("said", "") for line in answers)
+    allowed = (2, 3) if doubtful or not refused(answers, "import") else (2,)
+    require(len(rows) in allowed, "of what was refused no row stands", rows)
     require(rows <= files, "every row has its file", rows, files)
 
 
@@ -120,7 +123,7 @@ class New(Investigation):
 
 def _nothing(folder: Path) -> New:
     trial = New(folder)
-    trial.files = []
+    trial.files = trial.files[:1]
     return trial
 
 

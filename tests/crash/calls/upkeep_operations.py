@@ -102,8 +102,9 @@ class BackingUp(Kept):
 
 
 def back_up(trial: Kept, performance: Performance) -> None:
+    target = trial.outside("saved.sqlite")
     with performance.counting():
-        performance.tried("back up", lambda: upkeep.backup(trial.root, trial.outside("saved.sqlite")))
+        performance.tried("back up", lambda: upkeep.backup(trial.root, target))
 
 
 def _nothing_named(pattern: str, step: str) -> Callable[[Kept, list[dict[str, Any]]], None]:
@@ -148,8 +149,9 @@ class Exporting(Kept):
 
 
 def export(trial: Kept, performance: Performance) -> None:
+    target = trial.outside("export.jsonl.file")
     with performance.counting():
-        performance.tried("export", lambda: upkeep.export(trial.root, trial.outside("export.jsonl.file")))
+        performance.tried("export", lambda: upkeep.export(trial.root, target))
 
 
 class Importing(Kept):

@@ -71,9 +71,17 @@ def double_fork() -> None:
         raise PermissionError
 
 
+def watch_a_folder() -> None:
+    watch = LIBC.inotify_init1(0)
+    if watch == -1:
+        raise OSError(ctypes.get_errno(), "inotify_init1")
+    libc("inotify_add_watch", watch, outside("open").encode(), 0x100)
+
+
 ATTEMPTS = {
     "read a file": lambda: opened(outside("secret")),
     "list a folder": lambda: os.listdir(OUTSIDE),
+    "watch a folder": watch_a_folder,
     "list the home of root": lambda: os.listdir("/root"),
     "read the system's passwords": lambda: opened("/etc/shadow"),
     "follow a link out of the stage": lambda: opened("way-out"),

@@ -51,8 +51,9 @@ def import_files(
     Raises:
         InvalidInput, TooLarge: a file is none of PNG, JPEG and .eml mail, or empty, too large, missing or not regular.
         RecoveryRequired: the content was imported before, and its original no longer verifies.
-    Guarantees: on any error nothing of the selection is imported. After a crash all rows stand or none; a copy without
-        a row is adopted by the next import of the same content, or removed by the next import of any other.
+    Guarantees: on any error nothing of the selection is imported, unless the commit itself is in doubt (StoreFailed
+        says to read back): then all of it stands or nothing, and importing again tells. After a crash all rows stand
+        or none; a copy without a row is adopted by the next import of the same content, or removed by any other.
     """
     check_instant("imported_at", imported_at)
     _check_selection(paths)

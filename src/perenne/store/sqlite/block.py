@@ -18,8 +18,11 @@ from perenne.errors import EngineError, TransactionTooLong
 from perenne.store.driver import Transaction
 from perenne.store.sqlite.pen import HalfWay, Pen
 from perenne.store.sqlite.restriction import OF_A_STATEMENT
+from perenne.store.starved import starved_s
 
 T = TypeVar("T")
+
+STARVED_LIMITS = 20  # so many limits a block may last in all, when its thread did not get a processor
 
 
 class Block:
@@ -29,13 +32,12 @@ class Block:
         """Args: hand_on: lets others write again; called once, by the thread that ends it."""
         self._pen, self._hand_on = pen, hand_on
         self._limit_s, self._begun = limits.BLOCK_S, time.monotonic()
+        self._thread = threading.get_native_id()
+        self._starved_s = starved_s(self._thread)
         self._using, self._changing = threading.Lock(), threading.Lock()
         self._changes = pen.count_changes()
         self._open, self._late, self._ended = True, False, False
-        # A block that waits for something may never come back to us: then its time ends here, and the lock with it.
-        self._timer = threading.Timer(self._limit_s, self._expire)
-        self._timer.daemon = True
-        self._timer.start()
+        self._wind(self._limit_s)
 
     def run(self, work: Callable[[Transaction], T]) -> T:
         """As `store.driver.Block.run`."""
@@ -76,7 +78,7 @@ class Block:
 
     def _check(self) -> None:
         """Raises: TransactionTooLong: it has ended, and others may write by now."""
-        if time.monotonic() - self._begun > self._limit_s and self._take():
+        if self._left_s() <= 0 and self._take():
             self._late = True
         if not self._open:
             self._end(None)
@@ -108,9 +110,27 @@ class Block:
         self._pen.tend()
         self._hand_on()
 
+    def _wind(self, seconds: float) -> None:
+        # A block that waits for something may never come back to us: then its time ends here, and the lock with it.
+        self._timer = threading.Timer(seconds, self._expire)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _left_s(self) -> float:
+        """What is left of the block's time: the wall's, less what a loaded machine took from its thread."""
+        lasted_s = time.monotonic() - self._begun
+        if lasted_s <= self._limit_s:
+            return self._limit_s - lasted_s
+        own_s = lasted_s - (starved_s(self._thread) - self._starved_s)
+        return min(self._limit_s - own_s, STARVED_LIMITS * self._limit_s - lasted_s)
+
     def _expire(self) -> None:
+        left_s = self._left_s()
         with self._changing:
             if not self._open:
+                return
+            if left_s > 0:
+                self._wind(left_s)
                 return
             self._open, self._late = False, True
             self._pen.interrupt()  # a statement that runs now ends at once; there is no commit under way

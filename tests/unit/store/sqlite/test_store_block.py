@@ -14,8 +14,10 @@ from perenne import sqlite
 from perenne.core import limits
 from perenne.errors import NotAllowed, OutcomeUnknown, StatementRefused, StoreFailed, TransactionTooLong
 from perenne.store.driver import Transaction
+from perenne.store.sqlite import block as block_module
 from perenne.store.sqlite import pen
 from perenne.store.sqlite.writer import Writer
+from perenne.store.starved import starved_s
 
 LIMIT_S = 20.0
 QUERIES = {"add": "insert into fact (n) values (:n)", "count": "select count(*) from fact"}
@@ -190,6 +192,47 @@ def test_a_block_past_its_time_is_undone_while_it_still_waits(writer: Writer, pa
         block.commit()
     block.undo()
     assert facts(path) == [2]
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize(("starved", "stands"), [(0.9, True), (0.0, False)])
+def test_time_without_a_processor_is_not_the_block_s(
+    writer: Writer, path: Path, monkeypatch: pytest.MonkeyPatch, starved: float, stands: bool
+) -> None:
+    """What a loaded machine takes from the thread is added to the limit; what the block itself takes is not."""
+    begun = time.monotonic()
+    monkeypatch.setattr(block_module, "starved_s", lambda thread: starved * (time.monotonic() - begun))
+    block = writer.block()
+    block.run(add(1))
+    time.sleep(0.06)  # reason: the block lasts three of its limits
+    if stands:
+        block.commit()
+    else:
+        with pytest.raises(TransactionTooLong):
+            block.commit()
+    writer.write(add(2))
+    assert facts(path) == ([1, 2] if stands else [2])
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_starved_block_ends_all_the_same(writer: Writer, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However starved, a block lasts for twenty limits at most: whoever waits for the lock is not starved with it."""
+    monkeypatch.setattr(block_module, "starved_s", lambda thread: time.monotonic())
+    block = writer.block()
+    block.run(add(1))
+    thread = threading.Thread(target=writer.write, args=(add(2),))
+    thread.start()
+    thread.join(LIMIT_S)
+    with pytest.raises(TransactionTooLong):
+        block.commit()
+    assert facts(path) == [2]
+
+
+def test_the_kernel_tells_how_long_a_thread_was_starved() -> None:
+    """A number that only grows where the kernel tells, and nothing for a thread that is not there."""
+    first = starved_s(threading.get_native_id())
+    assert 0.0 <= first <= starved_s(threading.get_native_id())
+    assert starved_s(0) == 0.0
 
 
 @pytest.mark.usefixtures("hasty")
