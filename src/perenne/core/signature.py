@@ -53,14 +53,11 @@ class Signature:
         positional = [given.name for given in self._given if given.kind is not given.KEYWORD_ONLY]
         by_name = [given.name for given in self._given if given.kind is given.KEYWORD_ONLY]
 
-        def arguments(context: Any, input: Any) -> tuple[list[Any], dict[str, Any]]:
-            first = [context] if self.takes_context else []
-            return first + [getattr(input, name) for name in positional], {n: getattr(input, n) for n in by_name}
-
         @functools.wraps(function)
         def handle(context: Any, input: Any) -> Any:
-            values, named = arguments(context, input)
-            return function(*values, **named)
+            first = [context] if self.takes_context else []
+            values = [getattr(input, name) for name in positional]
+            return function(*first, *values, **{name: getattr(input, name) for name in by_name})
 
         return handle
 
