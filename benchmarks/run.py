@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 import children
+import coroutines
 import machine
 import peers
 import scale
@@ -23,7 +24,10 @@ import wake
 import work
 from figures import keep, show
 
-BENCHMARKS = {one.__name__: one.measure for one in (submit, work, wake, takeover, tools, scale, start, peers, children)}
+BENCHMARKS = {
+    one.__name__: one.measure
+    for one in (submit, work, wake, takeover, tools, scale, start, peers, children, coroutines)
+}
 ROUNDS, QUICK_ROUNDS = 5, 2
 PLACE = Path(__file__).parents[1] / "build"
 

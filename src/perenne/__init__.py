@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from perenne.core.retry import Backoff
     from perenne.core.states import JobState
     from perenne.errors import Cancelled
+    from perenne.runtime.awaitable import AsyncContext
     from perenne.runtime.context import Context
     from perenne.runtime.engine import Engine
     from perenne.wiring import create, open
 
 __all__ = [
     "App",
+    "AsyncContext",
     "Attempt",
     "Backoff",
     "Cancelled",
@@ -51,6 +53,7 @@ if not TYPE_CHECKING:
         "core.retry": ["Backoff"],
         "core.states": ["JobState"],
         "errors": ["Cancelled"],
+        "runtime.awaitable": ["AsyncContext"],
         "runtime.context": ["Context"],
         "runtime.engine": ["Engine"],
         "wiring": ["create", "open"],

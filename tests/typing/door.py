@@ -12,6 +12,7 @@ import msgspec
 import perenne
 from perenne import (
     App,
+    AsyncContext,
     Attempt,
     Backoff,
     Cancelled,
@@ -49,6 +50,11 @@ def discard(publication: Publication) -> None:
 def write(publication: Publication) -> int:
     letter: Letter = publication.input
     return (publication.workspace / publication.ids["letter"]).write_text(letter.text)
+
+
+async def handle_awaiting(context: AsyncContext, letter: Letter) -> int:
+    await context.boundary()
+    return await context.publish(lambda publication: len(letter.text))
 
 
 def handle(context: Context, letter: Letter) -> int | Snooze | GiveUp | Doubt:

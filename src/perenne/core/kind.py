@@ -5,6 +5,7 @@ A value handed over by an application; nothing here calls the handler.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,6 +29,7 @@ class Kind:
     Args:
         name, version: choose the handler; a job keeps both.
         handler: called as `handler(context, input)`; answers a value, `Snooze`, `GiveUp` or `Doubt`, raises on failure.
+            A coroutine function is awaited on the one loop of its worker, with an `AsyncContext`.
         input_type: any type msgspec can read; checked at submit.
         publications: names of the ids fixed at submit, for what the job publishes in another store.
         lookup: answers whether the final publication is absent, coherent or incoherent; verifies, never repairs.
@@ -69,6 +71,14 @@ class Kind:
         # The input type is read at the first submit: it may name a class that is defined below the kind.
         takes.check(f"kind {self}: ", **{name: value for name, value in vars(self).items() if name != "input_type"})
         check_attempts(self.max_attempts)
+        if inspect.isasyncgenfunction(self.handler):
+            raise InvalidInput(f"kind {self}: its handler is a generator; return the result instead", field="handler")
+        if self.isolation == "process" and is_coroutine(self.handler):
+            raise InvalidInput(
+                f"kind {self}: isolation='process' takes a plain function, and its handler is a coroutine function; "
+                f"leave isolation out, or call asyncio.run in a plain function",
+                field="isolation",
+            )
         if self.memory_limit_bytes is not None and self.isolation != "process":
             raise InvalidInput(
                 f"kind {self}: memory_limit_bytes bounds a process; give isolation='process' too, or leave it out",
@@ -77,6 +87,11 @@ class Kind:
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"
+
+    @cached_property
+    def awaits(self) -> bool:
+        """Whether its handler is a coroutine function, which runs on the loop of its worker and in no slot."""
+        return is_coroutine(self.handler)
 
     def encode_input(self, value: object) -> bytes:
         """The input as canonical JSON, after it was checked against the input type.
@@ -143,6 +158,11 @@ class Kind:
         return InvalidInput(
             f"input of {self}: {error}; give what the kind's input type asks for", field="input", kind=str(self)
         )
+
+
+def is_coroutine(handler: Callable[..., Any]) -> bool:
+    """Whether calling it gives something to await."""
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
 
 
 def check_attempts(value: int, field: str = "max_attempts") -> int:

@@ -14,6 +14,7 @@ BLOCK_S = 0.05  # how long a transaction that runs an application's code may kee
 QUEUE_CAPACITY = 128
 QUEUE_CAPACITY_MOST = 1_000_000_000
 ATTEMPTS = range(1, 101)
+COROUTINES, COROUTINES_MOST = 1_000, 10_000  # that one worker awaits at the same time
 PRIORITY = range(-1_000, 1_001)
 SNOOZE_LEAST_S = 1.0
 WAIT_MOST_S = 10 * 365 * 86_400.0  # ten years: beyond it a wait is a mistake

@@ -59,14 +59,16 @@ class Signature:
             values = [getattr(input, name) for name in positional]
             return function(*first, *values, **{name: getattr(input, name) for name in by_name})
 
-        return handle
+        @functools.wraps(function)
+        async def handle_awaiting(context: Any, input: Any) -> Any:
+            return await handle(context, input)
+
+        return handle_awaiting if inspect.iscoroutinefunction(function) else handle
 
 
 def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidInput(f"task {name}: it is a generator; return the result instead of yielding it", field=name)
-    if inspect.iscoroutinefunction(function):
-        raise InvalidInput(f"task {name}: it is a coroutine function, which no worker runs yet; give a plain function")
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:

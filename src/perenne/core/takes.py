@@ -152,6 +152,7 @@ _WANTED: dict[str, Wanted] = {
     # steering, working
     "to": Wanted(lambda value: value in RESOLVED, f"; give one of {', '.join(RESOLVED)}"),
     "slots": _whole(1, SLOTS_MOST),
+    "coroutines": _whole(1, limits.COROUTINES_MOST),
     "stay": _FLAG,
     # a rule of retention
     "older_than_s": _or_none(_seconds(0.0, AGE_MOST_S), _LEFT_OUT),

@@ -5,6 +5,7 @@ What does not live here: what is looked up before and after (`executor`), and wh
 
 from __future__ import annotations
 
+import inspect
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -23,18 +24,27 @@ from perenne.runtime.wishes import Wishes
 
 def handler(kind: Kind, context: Context, wishes: Wishes, log: Log) -> events.Answer:
     """Call the handler, in this thread or process; whatever it does comes back as a value."""
-    answer = _called(kind, context, wishes, log)
+
+    def value() -> object:
+        context.boundary()
+        return kind.handler(context, context.publication.input)
+
+    return answer(kind, context, wishes, log, value)
+
+
+def answer(kind: Kind, context: Context, wishes: Wishes, log: Log, value: Callable[[], object]) -> events.Answer:
+    """The answer of a handler, where `value` gives what it returned or raises what it raised."""
+    answer = _answered(kind, context, wishes, log, value)
     if wishes.asked("wall"):
         return over_the_limit(kind)  # E-S2: the limit comes before what the handler answered
     return answer
 
 
-def _called(kind: Kind, context: Context, wishes: Wishes, log: Log) -> events.Answer:
+def _answered(kind: Kind, context: Context, wishes: Wishes, log: Log, value: Callable[[], object]) -> events.Answer:
     try:
-        context.boundary()
-        value = kind.handler(context, context.publication.input)
+        given = value()
         context.keep_progress()
-        return _answer(kind, _completed(context, value), log)
+        return _answer(kind, _completed(context, given), log)
     except (Cancelled, Unwound):
         return events.Stopped(wishes.first or "suspend")
     except BaseException as error:
@@ -48,6 +58,9 @@ def _called(kind: Kind, context: Context, wishes: Wishes, log: Log) -> events.An
 
 def _completed(context: Context, value: object) -> object:
     """What the handler answered. One that called `complete` and lost its answer would lose what belongs to it."""
+    if inspect.iscoroutine(value):
+        value.close()
+        raise InvalidInput("result: the handler returned a coroutine that it did not await; await it")
     if context.completion is None or value is context.completion:
         return value
     if value is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,6 +18,7 @@ from perenne.core.job import Job
 from perenne.crashpoints import crash_point
 from perenne.errors import DiskLow, InvalidInput, StaleToken, StoreBusy, TransactionTooLong
 from perenne.runtime import call
+from perenne.runtime.context import Log
 from perenne.runtime.ends import Ends
 from perenne.runtime.executor import Executor
 from perenne.runtime.joblog import JobLog
@@ -25,6 +27,9 @@ from perenne.runtime.wishes import Wishes
 from perenne.store import apptables, together
 from perenne.store.driver import Driver
 from perenne.store.ledger import Claim, Ending
+
+if TYPE_CHECKING:
+    from perenne.runtime.coroutines import Coroutines
 
 Also = Callable[[together.OwnTables], object]
 PATIENCE_S = 0.5  # before a busy store or a full disk is tried again
@@ -53,7 +58,10 @@ class Completion:
 
     def perform(self, claim: Claim, wishes: Wishes) -> events.Ended:
         """As `Executor.perform`; what is `Recorded` needs not be recorded any more."""
-        ended = self.executor.perform(claim, wishes)
+        return self.record(claim, wishes, self.executor.perform(claim, wishes))
+
+    def record(self, claim: Claim, wishes: Wishes, ended: events.Ended) -> events.Ended:
+        """The end, recorded when it brings statements."""
         if not isinstance(ended.answer, events.ReturnedAlso):
             return ended
         log = JobLog(self.executor.workspace, claim.job.id, claim.token.number, self.executor.clock)
@@ -63,6 +71,12 @@ class Completion:
         except (_AlsoFailed, TransactionTooLong) as error:
             kind = self.executor.app.kind(claim.job.kind, claim.job.version)
             return msgspec.structs.replace(ended, answer=call.failure(kind, error.__cause__ or error, log))
+
+    def loop(self, log: Log) -> Coroutines:
+        """The thread in which attempts are performed that are coroutines; it runs."""
+        from perenne.runtime.coroutines import Coroutines  # asyncio takes long to load, and few apps need it
+
+        return Coroutines(self, log)
 
     def _record(self, claim: Claim, wishes: Wishes, ended: events.Ended, also: Also) -> Recorded:
         """Raises: StoreBusy, DiskLow: the worker must end now; whoever recovers finds the attempt interrupted."""

@@ -158,11 +158,15 @@ class Context:
         Raises: Unwound, Cancelled, and whatever `write` raises.
         Guarantees: if the process dies after `write` was durable, the job is found published and does not run again.
         """
-        self.may_publish()
-        crash_point("publish.begun")
+        self.begin_publishing()
         answer = write(self.publication)
         self.published = True
         return answer
+
+    def begin_publishing(self) -> None:
+        """The last question before the final publication is written."""
+        self.may_publish()
+        crash_point("publish.begun")
 
     def complete(self, result: object = None, *, also: Callable[[Tables], object] | None = None) -> Completion:
         """The answer that completes the job with this result: `return context.complete(…)`.

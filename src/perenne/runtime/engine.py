@@ -11,7 +11,7 @@ from typing import Any
 
 from perenne import nearest
 from perenne.app import App
-from perenne.core import events, takes
+from perenne.core import events, limits, takes
 from perenne.core.job import Attempt, HistoryLine, Job, Queue, Receipt, Submission
 from perenne.core.kind import Kind
 from perenne.core.states import JobState
@@ -220,10 +220,11 @@ class Engine:
                     return job
                 bell.wait(left_s)
 
-    def worker(self, *, slots: int = 1) -> Worker:
+    def worker(self, *, slots: int = 1, coroutines: int = limits.COROUTINES) -> Worker:
         """The worker of this process.
 
-        Raises: NotAllowed: the workspace was not opened for work. InvalidInput: slots, or a kind no child could find.
+        Args: slots, coroutines: how many handlers run at once, in threads or children, and on its loop.
+        Raises: NotAllowed: the workspace was not opened for work. InvalidInput: a number; a kind no child could find.
         """
         if self._holding is None:
             raise NotAllowed("worker: this workspace was opened without the worker's lock; open it with access='work'")
@@ -232,22 +233,23 @@ class Engine:
                 "worker: the last one of this engine failed and may have left attempts behind; "
                 "close the workspace and open it again, then the next worker settles them"
             )
-        takes.check(slots=slots)
+        takes.check(slots=slots, coroutines=coroutines)
         owner = self._holding.owner
         executor = Executor.of(self.workspace, self.app, self._ledger, self._clock, owner.id, slots)
         parts = (self.workspace, self.app, self._ledger, self._reader, self._owners, self._ends, self._clock)
         recovery = Recovery(*parts, f"worker:{owner.id}")
-        perform = Completion(executor, self._driver, self._ends, self._luck, f"worker:{owner.id}").perform
+        completion = Completion(executor, self._driver, self._ends, self._luck, f"worker:{owner.id}")
         told = (self._ends, self._luck, self._log, self._ring)
         tidier = Tidier(self.workspace, self._driver, self._clock, f"worker:{owner.id}", self._log)
         rest = (executor, recovery, self._reader, owner, *told)
-        self._worker = Worker(*rest, slots=slots, near=self, perform=perform, tidier=tidier)
+        rooms = (slots, coroutines)
+        self._worker = Worker(*rest, *rooms, near=self, completion=completion, tidier=tidier)
         return self._worker
 
-    def work(self, *, slots: int = 1, stay: bool = False) -> Report:
+    def work(self, *, slots: int = 1, coroutines: int = limits.COROUTINES, stay: bool = False) -> Report:
         """Recover what a dead worker left, then run jobs until nothing is due (stay: until told to stop)."""
         takes.check(stay=stay)
-        return self.worker(slots=slots).run(stay=stay)
+        return self.worker(slots=slots, coroutines=coroutines).run(stay=stay)
 
     def close(self) -> None:
         """Let go of the ledger, then of the worker's lock."""

@@ -5,6 +5,7 @@ What does not live here: what an ending means for the job (`core.decide`), and c
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from perenne.app import App
@@ -23,6 +24,18 @@ from perenne.runtime.joblog import JobLog
 from perenne.runtime.watchdog import Watchdog
 from perenne.runtime.wishes import Wishes
 from perenne.store.ledger import Claim, Ledger
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An attempt whose handler is to be called, and the monotonic time at which it began."""
+
+    claim: Claim
+    kind: Kind
+    context: Context
+    wishes: Wishes
+    log: JobLog
+    started_at: float
 
 
 @dataclass(frozen=True)
@@ -58,47 +71,56 @@ class Executor:
 
     def perform(self, claim: Claim, wishes: Wishes) -> events.Ended:
         """Run the claimed attempt; all that is known at its end. Nothing is recorded yet."""
+        prepared = self.prepare(claim, wishes)
+        return self.conclude(prepared, self._call(prepared)) if isinstance(prepared, Prepared) else prepared
+
+    def prepare(self, claim: Claim, wishes: Wishes) -> Prepared | events.Ended:
+        """Look before the handler is called: with what, or that it is not called at all."""
         if wishes.first == "suspend":
             # Claimed ahead, never started, and the worker drains: given back unspent.
             return events.Ended(answer=events.Stopped("suspend"), published=Published.absent())
         started = self.clock.monotonic()
-        answer, published = self._perform(claim, wishes)
-        return events.Ended(
-            answer=answer,
-            published=published,
-            active_ms=int((self.clock.monotonic() - started) * 1000),
-            limit_used=wishes.asked("limit"),
-        )
-
-    def _perform(self, claim: Claim, wishes: Wishes) -> tuple[events.Answer, Published]:
         kind = self.app.kind(claim.job.kind, claim.job.version)
         log = JobLog(self.workspace, claim.job.id, claim.token.number, self.clock)
         try:
             publication = lookup.identity_of(claim.job, kind, self.workspace.root)
         except InvalidInput as error:
-            return call.failure(kind, error, log), Published.absent()
+            return self._ended(started, wishes, call.failure(kind, error, log), Published.absent())
         published = lookup.look(kind, publication)
         crash_point("run.looked_up")
         if published.state != "absent":
-            return events.NotCalled(), published
+            return self._ended(started, wishes, events.NotCalled(), published)
         try:
             missing = lacking.of(kind)
         except Exception as error:
-            return call.failure(kind, error, log), published
+            return self._ended(started, wishes, call.failure(kind, error, log), published)
         if missing is not None:
-            return missing, published
+            return self._ended(started, wishes, missing, published)
         context = self._context(claim, publication, wishes, log)
-        answer = self._call(kind, claim, context, wishes, log)
-        context.remove_stage()
-        crash_point("run.executed")
-        return _look_after(kind, context, publication, answer)
+        return Prepared(claim, kind, context, wishes, log, started)
 
-    def _call(self, kind: Kind, claim: Claim, context: Context, wishes: Wishes, log: JobLog) -> events.Answer:
+    def conclude(self, prepared: Prepared, answer: events.Answer) -> events.Ended:
+        """Look after the handler has ended, with this answer."""
+        prepared.context.remove_stage()
+        crash_point("run.executed")
+        answer, published = _look_after(prepared.kind, prepared.context, prepared.context.publication, answer)
+        return self._ended(prepared.started_at, prepared.wishes, answer, published)
+
+    def limited(self, prepared: Prepared) -> AbstractContextManager[None]:
+        """Around a handler in this process: past the time limit of its kind it is asked `wall`."""
+        limit_s = prepared.kind.wall_limit_s
+        return nullcontext() if limit_s is None else self.watchdog.over(prepared.wishes, limit_s)
+
+    def _ended(self, started_at: float, wishes: Wishes, answer: events.Answer, published: Published) -> events.Ended:
+        active_ms = int((self.clock.monotonic() - started_at) * 1000)
+        limit_used = wishes.asked("limit")
+        return events.Ended(answer=answer, published=published, active_ms=active_ms, limit_used=limit_used)
+
+    def _call(self, prepared: Prepared) -> events.Answer:
+        kind, context, wishes, log = prepared.kind, prepared.context, prepared.wishes, prepared.log
         if kind.isolation == "process":
-            return self.attendants.attend(kind, claim, context, wishes, log)
-        if kind.wall_limit_s is None:
-            return call.handler(kind, context, wishes, log)
-        with self.watchdog.over(wishes, kind.wall_limit_s):
+            return self.attendants.attend(kind, prepared.claim, context, wishes, log)
+        with self.limited(prepared):
             return call.handler(kind, context, wishes, log)
 
     def _context(self, claim: Claim, publication: Publication, wishes: Wishes, log: JobLog) -> Context:

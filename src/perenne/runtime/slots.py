@@ -1,4 +1,4 @@
-"""The threads that run attempts, one at a time each, and the attempts they hold.
+"""The attempts that a worker holds, and where they run: in threads, one at a time each, or together on one loop.
 
 What does not live here: which attempts to run, and what becomes of them when they ended (`worker`).
 """
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from perenne.core.events import Ended
 from perenne.files import atomic
@@ -22,10 +23,14 @@ from perenne.runtime.clock import Clock
 from perenne.runtime.toolsession import close_sessions
 from perenne.runtime.wake import drain
 from perenne.runtime.wishes import Wishes
-from perenne.store.ledger import Claim
+from perenne.store.ledger import Claim, Place
+
+if TYPE_CHECKING:
+    from perenne.runtime.coroutines import Coroutines
 
 QUICK_S = 0.01
 SAMPLES = 8
+LOOP_STEP = 64  # claimed in one transaction at most, for others wait for the store
 
 
 @dataclass(eq=False)
@@ -37,6 +42,7 @@ class Running:
     started_at: float | None = None
     ended: Ended | None = None
     taken: bool = False  # its end is being recorded
+    awaits: bool = False  # it runs on the loop, and in no slot
 
     def left_s(self, now: float) -> float | None:
         """Seconds of active time left at `now`, all of them before the start; None without a limit."""
@@ -47,11 +53,30 @@ class Running:
         return max(job.active_limit_ms - job.active_ms, 0) / 1000 - used_s
 
 
+class Places(NamedTuple):
+    """The room that a worker has, for kinds that are called and for kinds that are awaited."""
+
+    slots: Place
+    loop: Place
+
+
+NO_PLACES = Places(Place("slots", 0), Place("loop", 0))
+
+
 class Slots:
     """So many threads that perform attempts; readable, for a loop that sleeps, once one of them ended."""
 
-    def __init__(self, perform: Callable[[Claim, Wishes], Ended], count: int, clock: Clock) -> None:
-        self.count = count
+    def __init__(
+        self,
+        perform: Callable[[Claim, Wishes], Ended],
+        count: int,
+        clock: Clock,
+        coroutines: int = 0,
+        loop: Callable[[], Coroutines] | None = None,
+    ) -> None:
+        """Args: coroutines: how many attempts may run on the loop, which `loop` makes when there is a first one."""
+        self.count, self.coroutines = count, coroutines
+        self._make_loop, self._loop = loop, None  # type: Callable[[], Coroutines] | None, Coroutines | None
         self.held: dict[str, Running] = {}
         self.fault: BaseException | None = None
         self.listener_sleeps = False
@@ -77,25 +102,37 @@ class Slots:
             self._threads[-1].start()
 
     @property
-    def room(self) -> int:
-        """How many attempts more this worker wants: one a slot, two where attempts are over before a claim would be.
+    def places(self) -> Places:
+        """The attempts more that this worker wants: one a slot, two where they are over before a claim would be.
 
-        None beside a job that runs alone, until its end is being recorded.
+        On the loop so many as it has room for, in steps. None beside a job that runs alone, until its end is being
+        recorded.
         """
         if any(one.claim.job.runs_alone and not one.taken for one in self.held.values()):
-            return 0
+            return NO_PLACES
         quick = self._samples >= SAMPLES and self._mean_s < QUICK_S
-        return self.count * (2 if quick else 1) - sum(one.ended is None for one in self.held.values())
-
-    def put(self, claim: Claim) -> None:
-        running = Running(claim)
-        self.held[claim.token.attempt] = running
-        self._todo.put(running)
+        awaiting = sum(one.awaits for one in self.held.values())
+        calling = sum(one.ended is None and not one.awaits for one in self.held.values())
+        room = max(self.count * (2 if quick else 1) - calling, 0)
+        ahead = max(room - max(self.count - calling, 0), 0)
+        return Places(Place("slots", room, ahead), Place("loop", min(self.coroutines - awaiting, LOOP_STEP)))
 
     @property
-    def free(self) -> int:
-        """How many slots have nothing to do."""
-        return max(self.count - sum(one.ended is None for one in self.held.values()), 0)
+    def has_room(self) -> bool:
+        return any(place.room > 0 for place in self.places)
+
+    def put(self, claim: Claim, *, awaits: bool) -> None:
+        """Have this attempt performed: on the loop, or by the next slot that is free."""
+        running = Running(claim, awaits=awaits)
+        self.held[claim.token.attempt] = running
+        if not awaits:
+            self._todo.put(running)
+            return
+        if self._loop is None:
+            assert self._make_loop is not None
+            self._loop = self._make_loop()
+        running.started_at = self._clock.monotonic()
+        self._loop.start(claim, running.wishes, partial(self._told, running))
 
     @property
     def company(self) -> bool:
@@ -132,6 +169,8 @@ class Slots:
             thread.join(max(deadline - self._clock.monotonic(), 0))
         if any(thread.is_alive() for thread in self._threads):
             return False
+        if self._loop is not None and not self._loop.close(max(deadline - self._clock.monotonic(), 0)):
+            return False
         for descriptor in (self._readable, self._writable):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -149,13 +188,20 @@ class Slots:
                 running.started_at = self._clock.monotonic()
                 ended = self._perform(running.claim, running.wishes)
                 self._measure(self._clock.monotonic() - running.started_at)
-                running.ended = ended
-                self._done.append(running)
             except BaseException as fault:
-                self.fault = self.fault or fault
-            if self.listener_sleeps:
-                with contextlib.suppress(BlockingIOError):
-                    os.write(self._writable, b"!")
+                self._told(running, fault)
+            else:
+                self._told(running, ended)
+
+    def _told(self, running: Running, ended: Ended | BaseException) -> None:
+        if isinstance(ended, BaseException):
+            self.fault = self.fault or ended
+        else:
+            running.ended = ended
+            self._done.append(running)
+        if self.listener_sleeps:
+            with contextlib.suppress(BlockingIOError):
+                os.write(self._writable, b"!")
 
     def _measure(self, seconds: float) -> None:
         self._samples += 1

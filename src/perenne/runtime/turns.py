@@ -14,7 +14,7 @@ from perenne.errors import OutcomeUnknown, StoreFailed
 from perenne.runtime.ends import Ends
 from perenne.runtime.executor import Executor
 from perenne.runtime.luck import Luck
-from perenne.runtime.slots import Running
+from perenne.runtime.slots import Places, Running
 from perenne.store.ledger import Ending, Lane, Turn
 
 
@@ -32,18 +32,19 @@ class Turns:
 
     def __init__(self, executor: Executor, owner_id: str, ends: Ends, luck: Luck) -> None:
         self._ledger, self._clock, self._ends, self._luck = executor.ledger, executor.clock, ends, luck
-        self._lanes = [Lane(kind.name, kind.version) for kind in executor.app.kinds]
+        self._kinds = executor.app.kinds
         self._owner_id = owner_id
         self._unrecorded: list[Running] = []
         self._doubt: tuple[list[Ending], Turn] | None = None
 
-    def take(self, ended: list[Running], wanted: int, *, company: bool, ahead: int) -> Taken | None:
-        """Record these ends, and those of turns that failed, and claim so many jobs; None when there is nothing to do.
+    def take(self, ended: list[Running], places: Places, *, company: bool) -> Taken | None:
+        """Record these ends, and those of turns that failed, and fill these places; None when there is nothing to do.
 
         Raises: StoreBusy, DiskLow: nothing was done, the next turn takes the ends along. OutcomeUnknown: call `recall`
         before the next turn. StorageError.
         """
         ended = self._unrecorded + ended
+        wanted = places.slots.room + places.loop.room
         if not ended and not wanted:
             return None
         self._unrecorded = ended
@@ -51,7 +52,8 @@ class Turns:
             crash_point("acknowledge.begun")
         endings = [Ending(one.claim.token, _end_of(one), self._luck.fraction()) for one in ended]
         attempts = [self._luck.bytes(16).hex() for _ in range(wanted)]
-        return self._told_of(lambda made: self._ask(endings, attempts, company, ahead, made), endings)
+        lanes = [Lane(kind.name, kind.version, places.loop if kind.awaits else places.slots) for kind in self._kinds]
+        return self._told_of(lambda made: self._ask(endings, lanes, attempts, company, made), endings)
 
     def recall(self) -> Taken | None:
         """The turn of which nobody knew, if it was made. Else there is none any more: its ends wait for the next turn.
@@ -86,16 +88,17 @@ class Turns:
         ended, self._unrecorded = self._unrecorded, []
         return Taken(ended, turn, ticket)
 
-    def _ask(self, endings: list[Ending], attempts: list[str], company: bool, ahead: int, made: list[Turn]) -> Turn:
+    def _ask(
+        self, endings: list[Ending], lanes: list[Lane], attempts: list[str], company: bool, made: list[Turn]
+    ) -> Turn:
         return self._ledger.turn(
             endings,
-            self._lanes,
+            lanes,
             attempts,
             owner=self._owner_id,
             now=self._clock.now(),
             actor=f"worker:{self._owner_id}",
             company=company,
-            ahead=ahead,
             made=made,
         )
 

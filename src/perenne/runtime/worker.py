@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from perenne import nearest
-from perenne.core import events
 from perenne.core.job import Job
 from perenne.errors import EngineError, StaleToken
-from perenne.runtime.completion import Recorded
+from perenne.runtime.completion import Completion, Recorded
 from perenne.runtime.drain import GRACE_S, Drain, die, signals
 from perenne.runtime.ends import Ends
 from perenne.runtime.executor import Executor
@@ -22,7 +22,7 @@ from perenne.runtime.found import Found
 from perenne.runtime.joblog import JobLog
 from perenne.runtime.luck import Luck
 from perenne.runtime.recovery import Recovery
-from perenne.runtime.slots import Running, Slots
+from perenne.runtime.slots import LOOP_STEP, NO_PLACES, Running, Slots
 from perenne.runtime.standstill import PASSING, Standstill
 from perenne.runtime.teller import Teller
 from perenne.runtime.tidier import Tidier
@@ -60,18 +60,21 @@ class Worker:
         luck: Luck,
         log: JobLog,
         ring: Callable[[], None],
-        *,
         slots: int,
+        coroutines: int,
+        *,
         near: nearest.Open,
-        perform: Callable[[Claim, Wishes], events.Ended],
+        completion: Completion,
         tidier: Tidier,
     ) -> None:
-        """Args: near: where a handler's tasks go when they are enqueued. perform: runs an attempt."""
+        """Args: near: where a handler's tasks go when they are enqueued. completion: runs an attempt."""
         self._executor, self._recovery, self._reader, self._owner = executor, recovery, reader, owner
         self._ledger, self._clock, self._ends, self._log = executor.ledger, executor.clock, ends, log
         self._ring, self._actor, self._near, self._tidier = ring, f"worker:{owner.id}", near, tidier
         self._bell: Bell | None = None
-        self._slots = Slots(perform, slots, self._clock)
+        loop = partial(completion.loop, log)
+        self._slots = Slots(completion.perform, slots, self._clock, coroutines, loop)
+        self._claim_more = False
         self._drain = Drain(self._clock)
         executor.watchdog.drain = self.stop
         self._watches: dict[str, Watch] = {}
@@ -182,7 +185,7 @@ class Worker:
         """
         assert self._bell is not None
         self._slots.listener_sleeps = True
-        most_s = 0.0 if self._slots.any_ended and not store_waits else self._patience(store_waits)
+        most_s = 0.0 if (self._slots.any_ended or self._claim_more) and not store_waits else self._patience(store_waits)
         ready = self._bell.wait(most_s, [self._slots, *self._watches.values()])
         self._slots.listener_sleeps = False
         return self._drain.begun or (ready != [self._slots] and (bool(ready) or most_s != 0.0))
@@ -192,9 +195,9 @@ class Worker:
         try:
             self._go_on(self._turns.recall())
             ended = self._not_recorded(self._slots.take_ended())
-            wanted = 0 if self._drain.begun else max(self._slots.room, 0)
-            ahead = max(wanted - self._slots.free, 0)
-            taken = self._turns.take(ended, wanted, company=self._slots.company, ahead=ahead)
+            places = NO_PLACES if self._drain.begun else self._slots.places
+            wanted = any(place.room > 0 for place in places)
+            taken = self._turns.take(ended, places, company=self._slots.company)
         except PASSING as error:
             return self._wait_for(error)
         if taken is not None:
@@ -230,8 +233,10 @@ class Worker:
         self._teller.tell(ticket, jobs)
 
     def _start(self, claims: list[Claim]) -> None:
-        for claim in claims:
-            self._slots.put(claim)
+        awaiting = [self._executor.app.kind(claim.job.kind, claim.job.version).awaits for claim in claims]
+        for claim, awaits in zip(claims, awaiting, strict=True):
+            self._slots.put(claim, awaits=awaits)
+        self._claim_more = sum(awaiting) == LOOP_STEP
         if any(claim.job.runs_alone for claim in claims):
             self._ring()  # others held back for this job; what waits behind it is theirs
 
@@ -285,7 +290,7 @@ class Worker:
         waits += [PATIENCE_S] if store_waits or self._standstill.no_room else []
         step_s = self._drain.next_step_s()
         waits += [] if step_s is None else [step_s]
-        if self._due_at is not None and not self._standstill.no_room and not self._drain.begun and self._slots.room > 0:
+        if self._due_at is not None and not self._standstill.no_room and not self._drain.begun and self._slots.has_room:
             waits.append((self._due_at - self._clock.now()) / 1e6)
         return max(min(waits), 0.0)
 

@@ -6,6 +6,7 @@ What does not live here: the transaction around it (`ledger`), and who may run h
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -19,11 +20,20 @@ from perenne.store.driver import Transaction
 RIPEN_AT_MOST = 256
 
 
+class Place(msgspec.Struct, frozen=True):
+    """Where a worker runs some kinds: how many jobs more it takes, and for how many of them there is no slot yet."""
+
+    name: str
+    room: int
+    ahead: int = 0
+
+
 class Lane(msgspec.Struct, frozen=True):
-    """A kind that a worker serves."""
+    """A kind that a worker serves, and where; without a place it shares the one of all such lanes."""
 
     kind: str
     version: int
+    place: Place | None = None
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -55,9 +65,9 @@ def claim(
         _ripen(tx, due_at, now)  # also under a pause: what is due is not waited for by the clock
     if paused or stopped:
         return []
-    best = _who_may_run_together(_best(tx, lanes, len(attempts)), company)
-    best = _who_may_wait_here(best, len(attempts) - ahead)
-    return [_start(tx, job, owner, attempt, epoch, now) for job, attempt in zip(best, attempts, strict=False)]
+    best = _best(tx, lanes, Place("", len(attempts), ahead))
+    best = _who_may_wait_here(_who_may_run_together(best, company))
+    return [_start(tx, job, owner, attempt, epoch, now) for (job, _), attempt in zip(best, attempts, strict=False)]
 
 
 def _ripen(tx: Transaction, due_at: int, now: int) -> None:
@@ -73,35 +83,57 @@ def next_due(tx: Transaction) -> int | None:
     return None if row is None else row[0]
 
 
-def _best(tx: Transaction, lanes: Sequence[Lane], most: int) -> list[Job]:
-    """The best due jobs: one seek a lane, so that no queue of jobs that cannot run is walked over."""
+Placed = tuple[Job, Place]
+
+
+def _best(tx: Transaction, lanes: Sequence[Lane], anywhere: Place) -> list[Placed]:
+    """The best due jobs that each place has room for: one seek a lane, so that no queue is walked over.
+
+    A place that is full keeps no other waiting.
+    """
     open_queues = [name for name, _, _, paused, stopped in tx.all("list_queues") if not paused and not stopped]
+    placed = [(lane, lane.place or anywhere) for lane in dict.fromkeys(lanes)]
     heads = [
-        rows.job(row)
+        (rows.job(row), place)
         for queue in open_queues
-        for lane in dict.fromkeys(lanes)
-        for row in tx.all("best_in_lane", queue=queue, kind=lane.kind, version=lane.version, limit=most)
+        for lane, place in placed
+        if place.room > 0
+        for row in tx.all("best_in_lane", queue=queue, kind=lane.kind, version=lane.version, limit=place.room)
     ]
-    return sorted(heads, key=lambda job: (job.rank, job.seq))[:most]
+    taken: Counter[str] = Counter()
+    best = []
+    for job, place in sorted(heads, key=lambda head: (head[0].rank, head[0].seq)):
+        taken[place.name] += 1
+        if taken[place.name] <= place.room:
+            best.append((job, place))
+    return best
 
 
-def _who_may_run_together(best: list[Job], company: bool) -> list[Job]:
+def _who_may_run_together(best: list[Placed], company: bool) -> list[Placed]:
     """The best job if it runs alone and nobody is here; else all that come before one that does.
 
     Nobody overtakes it: the process empties, so that it has its turn.
     """
-    if best and best[0].runs_alone:
+    if best and best[0][0].runs_alone:
         return [] if company else best[:1]
-    return list(itertools.takewhile(lambda job: not job.runs_alone, best))
+    return list(itertools.takewhile(lambda head: not head[0].runs_alone, best))
 
 
-def _who_may_wait_here(best: list[Job], slots: int) -> list[Job]:
+def _who_may_wait_here(best: list[Placed]) -> list[Placed]:
     """Without a slot, only whoever outlives a death: an attempt that never began may cost a job one, but not its last.
 
-    The first that may not stays in the queue with all behind it, until there is a slot.
+    The first that may not stays in the queue with all behind it that go to the same place, until there is a slot.
     """
-    waiting = itertools.takewhile(lambda job: job.outlives_interruption, best[slots:])
-    return [*best[:slots], *waiting]
+    taken: Counter[str] = Counter()
+    full: set[str] = set()
+    staying = []
+    for job, place in best:
+        if taken[place.name] >= place.room - place.ahead and not job.outlives_interruption:
+            full.add(place.name)
+        if place.name not in full:
+            taken[place.name] += 1
+            staying.append((job, place))
+    return staying
 
 
 def _start(tx: Transaction, job: Job, owner: str, attempt: str, epoch: int, now: int) -> Claim:

@@ -24,6 +24,7 @@ from perenne.errors import EngineError
 from perenne.store import claims, controls, dependants, intake, moves, proof, turns, writes
 from perenne.store.claims import Claim as Claim
 from perenne.store.claims import Lane as Lane
+from perenne.store.claims import Place as Place
 from perenne.store.driver import Driver, Growth, Transaction
 from perenne.store.turns import Ending as Ending
 from perenne.store.turns import Turn as Turn

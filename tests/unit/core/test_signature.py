@@ -55,8 +55,8 @@ def generator(a: int) -> Any:
     yield a
 
 
-async def coroutine(a: int) -> int:
-    return a
+async def async_generator() -> Any:
+    yield 1
 
 
 def nested(a: dict[str, list[tuple[int, Path]]]) -> None: ...
@@ -122,9 +122,9 @@ def test_a_parameter_that_cannot_be_stored_is_named(function: Any, parameter: st
     assert "\n" not in said
 
 
-@pytest.mark.parametrize("what", [generator, coroutine, 3, int, "text", None])
+@pytest.mark.parametrize("what", [generator, async_generator, 3, int, "text", None])
 def test_what_is_no_plain_function_is_refused(what: Any) -> None:
-    """A generator, a coroutine function, a value and a builtin type make no task."""
+    """A generator of either colour, a value and a builtin type make no task."""
     with pytest.raises(InvalidInput, match="task"):
         Signature(what)
 
