@@ -111,11 +111,11 @@ class Slots:
         if any(one.claim.job.runs_alone and not one.taken for one in self.held.values()):
             return NO_PLACES
         quick = self._samples >= SAMPLES and self._mean_s < QUICK_S
-        awaiting = sum(one.awaits for one in self.held.values())
+        awaiting = sum(one.ended is None and one.awaits for one in self.held.values())
         calling = sum(one.ended is None and not one.awaits for one in self.held.values())
         room = max(self.count * (2 if quick else 1) - calling, 0)
         ahead = max(room - max(self.count - calling, 0), 0)
-        return Places(Place("slots", room, ahead), Place("loop", min(self.coroutines - awaiting, LOOP_STEP)))
+        return Places(Place("slots", room, ahead), Place("loop", max(min(self.coroutines - awaiting, LOOP_STEP), 0)))
 
     @property
     def has_room(self) -> bool:
