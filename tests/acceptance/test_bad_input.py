@@ -66,8 +66,8 @@ LINES: list[tuple[list[str], int, list[str]]] = [
         [f"key '{PICTURE_JOB}' belongs to job {PICTURE_JOB}", "kind differs", "use another key"],
     ),
     (["submit", "--evidence", "MAIL", "--capability", MAIL_HEADERS], USAGE, [f"job {MAIL_JOB} is not finished yet"]),
-    (["cancel", NOBODY], USAGE, ["no job ", NOBODY, "status"]),
-    (["pause", NOBODY], USAGE, ["no job ", NOBODY, "status"]),
+    (["cancel", NOBODY], USAGE, ["no job ", NOBODY, "`perenne ps`"]),
+    (["pause", NOBODY], USAGE, ["no job ", NOBODY, "`perenne ps`"]),
     (["resume", MAIL_JOB], USAGE, [f"job {MAIL_JOB}: resume is not allowed while it is QUEUED"]),
     (["import"], USAGE, ["missing argument 'FILE...'"]),
 ]

@@ -281,7 +281,7 @@ def test_settings_are_found_and_told(shop: Shell) -> None:
     (shop.folder / "pyproject.toml").write_text('[tool.perenne]\napp = "shop:app"\nworkspace = "shop"\n')
     assert len(shop("submit", "add", '{"a": 2, "b": 3}').split()) == 4
     shop("worker", "--until-idle")
-    told = shop("doctor", PERENNE_SLOTS="3", PERENNE_SLOT="4")
+    told = " ".join(shop("doctor", PERENNE_SLOTS="3", PERENNE_SLOT="4", COLUMNS="500").split())
     assert f"workspace = {shop.folder / 'shop'} ({shop.folder / 'pyproject.toml'} [tool.perenne])" in told
     assert "slots = 3 (PERENNE_SLOTS)" in told
     assert "PERENNE_SLOT means nothing; did you mean PERENNE_SLOTS?" in told

@@ -268,6 +268,16 @@ SMALL = kind_of("small", max_attempts=1, memory_limit_bytes=512 << 20)
 app = App("children", [PLAIN, AGAIN, BRIEF, SMALL], queues={"default": 100_000})
 
 
+tasks = App("tasks")
+
+
+@tasks.task(isolation="process", wall_limit_s=60)
+def halve(context: Context, number: int, twice: bool = False) -> dict[str, float]:
+    """A task in a process of its own, which says where it runs."""
+    context.boundary()
+    return {"half": number / (4 if twice else 2), "pid": os.getpid()}
+
+
 def main(root: str, slots: str, grace_s: str) -> None:
     """A worker that stays, told how long to be patient."""
     drain.GRACE_S = float(grace_s)

@@ -298,3 +298,16 @@ def test_a_child_that_died_while_idle_is_not_lent(engine: Engine, in_thread: Any
     working.result()
     assert (next_one.state, next_one.spent) == (S.COMPLETED, 1)
     assert json.loads(next_one.result or b"")["pid"] != first["pid"]
+
+
+def test_a_task_may_have_a_process_of_its_own(tmp_path: Path) -> None:
+    """A decorated function is found by its name in the child, with the input type that was made of it."""
+    root = testing.workspace(tmp_path / "tasks", child_app.tasks)
+    with perenne.open(root, child_app.tasks, access="work") as engine:
+        job_id = child_app.halve.enqueue(8, twice=True).job_id
+        engine.work()
+        job = engine.job(job_id)
+    assert job.state is S.COMPLETED, job.diagnostic
+    result = json.loads(job.result or b"")
+    assert result["half"] == 2.0
+    assert result["pid"] != os.getpid()

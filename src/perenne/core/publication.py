@@ -15,6 +15,7 @@ from perenne.core import limits
 from perenne.errors import InvalidInput
 
 Found = Literal["absent", "coherent", "incoherent", "unknown"]
+_FOUND = get_args(Found)
 
 
 class Publication(msgspec.Struct, frozen=True):
@@ -39,16 +40,14 @@ class Published(msgspec.Struct, frozen=True):
     result: Any = None
 
     def __post_init__(self) -> None:
-        if self.state not in get_args(Found):
-            raise InvalidInput(
-                f"Published.state: {self.state!r}; give one of {', '.join(get_args(Found))}", field="state"
-            )
+        if self.state not in _FOUND:
+            raise InvalidInput(f"Published.state: {self.state!r}; give one of {', '.join(_FOUND)}", field="state")
         limits.check_word("Published.finding", self.finding)
 
     @classmethod
     def absent(cls) -> Published:
         """Nothing of this identity is published."""
-        return cls("absent")
+        return _ABSENT
 
     @classmethod
     def coherent(cls, result: Any = None) -> Published:
@@ -59,3 +58,6 @@ class Published(msgspec.Struct, frozen=True):
     def incoherent(cls, finding: str) -> Published:
         """Something is there that is not what this identity would publish; the finding says what."""
         return cls("incoherent", finding)
+
+
+_ABSENT = Published("absent")

@@ -16,7 +16,7 @@ from perenne.core.job import Attempt, HistoryLine, Job, Queue, Receipt, Submissi
 from perenne.core.kind import Kind
 from perenne.core.states import JobState
 from perenne.crashpoints import crash_point
-from perenne.errors import InvalidInput, NotAllowed
+from perenne.errors import InvalidInput, NotAllowed, QueueFull
 from perenne.files.workspace import Workspace
 from perenne.runtime import actor, request, takeover, wake
 from perenne.runtime.clock import Clock
@@ -95,7 +95,12 @@ class Engine:
     def _enter(self, batch: Sequence[Submission], patience_s: float) -> list[Receipt]:
         if patience_s != 0.0:
             takes.check(patience_s=patience_s)
-        receipts = patiently(lambda: self._store(batch), patience_s, self.workspace.wake_folder, self._clock)
+        try:
+            receipts = self._store(batch)
+        except QueueFull:
+            if patience_s <= 0:
+                raise
+            receipts = patiently(lambda: self._store(batch), patience_s, self.workspace.wake_folder, self._clock)
         crash_point("submit.woken")
         return receipts
 

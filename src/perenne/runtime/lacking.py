@@ -5,13 +5,10 @@ Asked before a handler runs, and again for the jobs that wait for it. What follo
 
 from __future__ import annotations
 
-from typing import get_args
-
 from perenne.core import events
 from perenne.core.kind import Kind
 from perenne.errors import ConfinementMissing
 from perenne.runtime import confine
-from perenne.runtime.toolorder import Level
 
 REASONS = frozenset({"tool_missing", "confinement_missing"})
 
@@ -19,9 +16,8 @@ REASONS = frozenset({"tool_missing", "confinement_missing"})
 def of(kind: Kind) -> events.Missing | None:
     """What is missing for this kind; None when it can run. May raise what the kind's own question raises."""
     try:
-        for level in get_args(Level):
-            if level == kind.confinement:
-                confine.in_force(confine.Confinement(level=level, required=True))
+        if kind.confinement != "none":
+            confine.in_force(confine.Confinement(level=kind.confinement, required=True))
         sentence = kind.missing() if kind.missing else None
     except ConfinementMissing as error:
         return confinement(error)

@@ -17,20 +17,10 @@ T = TypeVar("T")
 
 
 def patiently(store: Callable[[], T], patience_s: float, wake_folder: Path, clock: Clock) -> T:
-    """What `store` answers, asked again while its queue is full.
+    """What `store` answers, asked again while its queue is full: whenever somebody rings, and when the time is over.
 
-    Raises: QueueFull: it still was when the time was over; and whatever else `store` raises, at once.
+    Raises: QueueFull: it still was then; and whatever else `store` raises, at once.
     """
-    try:
-        return store()
-    except QueueFull:
-        if patience_s <= 0:
-            raise
-    return _when_there_is_room(store, patience_s, wake_folder, clock)
-
-
-def _when_there_is_room(store: Callable[[], T], patience_s: float, wake_folder: Path, clock: Clock) -> T:
-    """Whoever ends a job rings; so we look again then, and for the last time when the time is over."""
     deadline = clock.monotonic() + patience_s
     with wake.Bell(wake_folder) as bell:
         while True:

@@ -76,6 +76,8 @@ class Wishes:
     @property
     def first(self) -> str | None:
         """The wish that counts, or None."""
+        if not self._asked:
+            return None
         with self._lock:
             return next((why for why in ORDER if why in self._asked), None)
 

@@ -5,6 +5,8 @@ What does not live here: which change it is (`core.decide`), and what follows fo
 
 from __future__ import annotations
 
+import msgspec
+
 from perenne.core import events
 from perenne.core.decide import Ask, Change, decide
 from perenne.core.job import Job, Outcome, Token
@@ -83,27 +85,49 @@ def write_ending(tx: Transaction, job: Job, change: Change, token: Token, active
 
     Raises: StaleToken.
     """
+    ended = _ended(job, change, active_ms, now)
     touched = tx.run(
         "end_attempt",
         seq=job.seq,
         attempt=token.attempt,
         number=token.number,
         epoch=token.epoch,
-        to_state=change.to,
-        reason=change.reason,
-        due_at=job.due_at if change.due_at is None else change.due_at,
-        spent=job.spent if change.spends else job.spent - 1,
+        to_state=ended.state,
+        reason=ended.reason,
+        due_at=ended.due_at,
+        spent=ended.spent,
         failed=change.outcome is Outcome.FAILED,
         interrupted=change.outcome is Outcome.INTERRUPTED,
         active_ms=active_ms,
-        result=change.result,
-        diagnostic=change.diagnostic,
-        finished_at=now if change.to in FINAL else None,
+        result=ended.result,
+        diagnostic=ended.diagnostic,
+        finished_at=ended.finished_at,
         now=now,
     )
     if not touched:
         raise stale(job.id, token, job)
-    return read(tx, job.seq)
+    return ended
+
+
+def _ended(job: Job, change: Change, active_ms: int, now: int) -> Job:
+    """As the row will stand; to read it again would take three times as long, and a test compares the two."""
+    return msgspec.structs.replace(
+        job,
+        state=change.to,
+        reason=change.reason,
+        due_at=job.due_at if change.due_at is None else change.due_at,
+        attempt=None,
+        spent=job.spent if change.spends else job.spent - 1,
+        failures=job.failures + (change.outcome is Outcome.FAILED),
+        interruptions=job.interruptions + (change.outcome is Outcome.INTERRUPTED),
+        active_ms=job.active_ms + active_ms,
+        pause_asked=False,
+        result=change.result,
+        diagnostic=change.diagnostic,
+        finished_at=now if change.to in FINAL else None,
+        updated_at=now,
+        revision=job.revision + 1,
+    )
 
 
 def stale(job_id: str, token: Token, job: Job | None) -> StaleToken:

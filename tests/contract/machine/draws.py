@@ -157,7 +157,7 @@ ACTS: dict[str, Callable[[Pick], Drawn]] = {
     ),
     "world": lambda pick: (
         pick(("clock",) * 6 + ("reopen", "reopen", "epoch", "backup", "restore")),
-        pick((-3600, -5, 10, 40, 600)),
+        pick((-3600, -3600, -5, 10, 40, 600)),
     ),
     "listen": lambda pick: (pick(("first", "second")), pick((1, 100))),
     "meanwhile": lambda pick: (pair(pick), after(pick), pick((_YES, _NO)), pick((_YES, _NO))),

@@ -159,6 +159,7 @@ class Model:
         stood = getattr(self, f"_{word}")(job, now)
         if job.state in WAITING:
             self._block_again(job)
+            stood = [*self._meet_bad_ends(job, now), *stood[1:]]  # it may wait for one that has ended meanwhile
         return _answered(stood)
 
     def _cancel(self, job: Job, now: int) -> list[Job]:

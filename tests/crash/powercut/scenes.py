@@ -80,6 +80,7 @@ def _end_all(story: Story) -> None:
     story.end(story.tokens[next(left)], events.GaveUp("it cannot be read"))
     story.end(story.tokens[doubted := next(left)], events.Doubted("two results"))
     story.tell(doubted, events.Resolve(JobState.COMPLETED, "looked at by hand"))
-    story.settle(story.tokens[next(left)])
+    story.settle(story.tokens[interrupted := next(left)])
     for id in left:
         story.settle(story.tokens[id], Published.coherent(b'"found"'))
+    story.tell(interrupted, events.Cancel("not wanted"))  # interrupted once more, it would keep the others waiting

@@ -149,6 +149,8 @@ class Writer:
     def _must_sync(self) -> bool:
         """Whether anyone who waits wants a durable answer; asked before the transaction, which cannot change it."""
         self._pen.hold.check()
+        if len(self._waiting) == 1:
+            return self._waiting[0].durable
         with self._guard:
             return any(request.durable for request in self._waiting)
 
