@@ -78,7 +78,6 @@ class Engine:
         """Store what `request` made, all or none, in one transaction; members may wait for each other by id.
 
         One member that asks for durability makes all of them durable.
-
         Raises: as `submit`, naming the member; a circle of dependencies by its path.
         """
         takes.check(batch=batch)
@@ -199,11 +198,7 @@ class Engine:
         Guarantees: a notice that `receive` did not return from is delivered again, under the same id.
         """
         takes.check(name=name, receive=receive, limit=limit)
-        pending = self._notices.pending(name, limit)
-        for notice in pending:
-            receive(notice)
-            self._notices.acknowledge(notice)
-        return len(pending)
+        return self._notices.deliver(name, receive, limit)
 
     def wait(self, job_id: str, timeout_s: float | None = None) -> Job:
         """The job once it has ended and the listeners of this process returned; or as it stands when time is over."""
