@@ -347,3 +347,25 @@ def test_an_investigation_needs_its_catalogue(tmp_path: Path) -> None:
     with pytest.raises(errors.StoreMissing):
         adoption.adopt(made.root)
     assert not (made.root / "workspace.toml").exists()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_fault_in_the_migration_undoes_it(tmp_path: Path, version: int, failing_at: Callable[[str], Any]) -> None:
+    """A fault after the tables and before the version leaves every byte as it was; the next try succeeds (L:M-3)."""
+    made = seasoned(tmp_path / "case", version)
+    before = made.store.read_bytes()
+    with failing_at("adopt.altered"), pytest.raises(RuntimeError, match="injected"):
+        adoption.adopt(made.root)
+    assert made.store.read_bytes() == before
+    assert adoption.adopt(made.root).jobs == len(WORDS)
+
+
+def test_the_engine_adopts_only_under_the_workers_lock(tmp_path: Path) -> None:
+    """Who did not open the workspace for work cannot adopt; a wrong record is named, and nothing is there."""
+    opening.create(tmp_path / "case", title="Case")
+    with opening.opened(tmp_path / "case", "write") as engine, pytest.raises(errors.NotAllowed, match="worker's lock"):
+        engine.adopt([], sha256="0" * 64)
+    with opening.opened(tmp_path / "case", "work") as engine:
+        with pytest.raises(errors.InvalidInput, match=r"record 0, a queue of default: .*nothing was adopted"):
+            engine.adopt([{"record": "queue", "name": "default", "capacity": 0}], sha256="0" * 64)
+        assert engine.history() == []
