@@ -98,6 +98,11 @@ POINTS: tuple[str, ...] = (
     "import.committed",
     "import.rolled_back",
     "import.undone",
+    "adopt.leftover_removed",  # a file of a ledger that no workspace names
+    "adopt.altered",  # another program's store has its new tables, and its old version still
+    "adopt.raised",  # and its new version
+    "adopt.written",
+    "adopt.committed",
     "purge.written",
     "purge.committed",
     "purge.log_removed",  # the log of a job that is gone

@@ -6,10 +6,10 @@ Parts are plugged together here as in `wiring`, which opens a workspace for its 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perenne import crashpoints
 from perenne.app import App
@@ -32,6 +32,7 @@ __all__ = [
     "Rule",
     "app_of",
     "backup",
+    "check_records",
     "doctor",
     "export",
     "find_app",
@@ -115,6 +116,16 @@ def import_(root: Path, path: Path) -> Imported:
     found = _armed(root)
     with _changing(found) as driver:
         return transfer.import_(path, found, driver, clock=clock.SYSTEM, actor=actor.person())
+
+
+def check_records(given: Iterable[Mapping[str, Any]]) -> None:
+    """Whether each of these could be adopted, one for one; for before there is a workspace. See `takeover.adopt`.
+
+    Raises: InvalidInput: names the first that could not, and what is wrong with it.
+    """
+    from perenne.runtime import takeover
+
+    takeover.read_all(given)
 
 
 def purge(root: Path, rule: Rule, *, progress: Callable[[Removed], object] | None = None) -> Removed:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import evidence_scenarios, scenarios, upkeep_scenarios
+from harness import adoption_scenarios, evidence_scenarios, scenarios, upkeep_scenarios
 from harness.matrix import kills_at
 from harness.scenarios import Scenario
 
@@ -21,7 +21,8 @@ pytestmark = pytest.mark.crash
 
 
 def scenarios_of(point: str) -> list[Scenario[Any]]:
-    return [*scenarios.of_point(point), *evidence_scenarios.of_point(point), *upkeep_scenarios.of_point(point)]
+    books = (scenarios, evidence_scenarios, upkeep_scenarios, adoption_scenarios)
+    return [scenario for book in books for scenario in book.of_point(point)]
 
 
 @pytest.mark.parametrize("point", crashpoints.POINTS)

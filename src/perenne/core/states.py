@@ -100,8 +100,3 @@ TABLE: tuple[Move, ...] = (
 TRANSITIONS: dict[tuple[JobState | None, str, JobState], Spends] = {
     (source, move.verb, target): move.spends for move in TABLE for source in move.sources for target in move.targets
 }
-
-
-def allows(source: JobState | None, verb: str) -> bool:
-    """Whether the table has any row for this verb from this state."""
-    return any(source in move.sources and verb == move.verb for move in TABLE)

@@ -5,9 +5,9 @@ What does not live here: opening (`wiring`), rules (`core`), rows (`store`), and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Unpack
 
 from perenne import nearest
 from perenne.app import App
@@ -18,7 +18,7 @@ from perenne.core.states import JobState
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput, NotAllowed, QueueFull
 from perenne.files.workspace import Workspace
-from perenne.runtime import actor, request, wake
+from perenne.runtime import actor, request, takeover, wake
 from perenne.runtime.clock import Clock
 from perenne.runtime.completion import Completion
 from perenne.runtime.ends import Ends
@@ -30,12 +30,13 @@ from perenne.runtime.patience import patiently
 from perenne.runtime.recovery import Recovery
 from perenne.runtime.tidier import Tidier
 from perenne.runtime.transaction import Transaction
+from perenne.runtime.transfer import Imported
 from perenne.runtime.view import View
 from perenne.runtime.worker import Report, Worker
 from perenne.store.driver import Driver
 from perenne.store.ledger import Ledger
 from perenne.store.notices import Notice, Notices
-from perenne.store.owners import Owners
+from perenne.store.owners import Owner, Owners
 from perenne.store.reader import Controls, Reader
 
 
@@ -51,8 +52,7 @@ class Engine:
         self._notices, self._owners, self.view = Notices(driver), Owners(driver), View(workspace, driver)
         self._log = JobLog(workspace, "engine", 0, clock)
         self._ends = Ends(self._note, self._ring_others)
-        self._bells = wake.Bells(workspace.wake_folder)
-        self._actor = actor.person()
+        self._bells, self._actor = wake.Bells(workspace.wake_folder), actor.person()
         self._worker: Worker | None = None
 
     def request(self, kind: Kind | str, input: object, **wishes: Any) -> Submission:
@@ -78,7 +78,6 @@ class Engine:
         """Store what `request` made, all or none, in one transaction; members may wait for each other by id.
 
         One member that asks for durability makes all of them durable.
-
         Raises: as `submit`, naming the member; a circle of dependencies by its path.
         """
         takes.check(batch=batch)
@@ -199,11 +198,7 @@ class Engine:
         Guarantees: a notice that `receive` did not return from is delivered again, under the same id.
         """
         takes.check(name=name, receive=receive, limit=limit)
-        pending = self._notices.pending(name, limit)
-        for notice in pending:
-            receive(notice)
-            self._notices.acknowledge(notice)
-        return len(pending)
+        return self._notices.deliver(name, receive, limit)
 
     def wait(self, job_id: str, timeout_s: float | None = None) -> Job:
         """The job once it has ended and the listeners of this process returned; or as it stands when time is over."""
@@ -221,35 +216,42 @@ class Engine:
                 bell.wait(left_s)
 
     def worker(self, *, slots: int = 1, coroutines: int = limits.COROUTINES) -> Worker:
-        """The worker of this process.
+        """The worker of this process: so many handlers at once in threads or children, and on its loop.
 
-        Args: slots, coroutines: how many handlers run at once, in threads or children, and on its loop.
         Raises: NotAllowed: the workspace was not opened for work. InvalidInput: a number; a kind no child could find.
         """
-        if self._holding is None:
-            raise NotAllowed("worker: this workspace was opened without the worker's lock; open it with access='work'")
+        owner, recovery = self._held("worker")
         if self._worker is not None and self._worker.failed:
             raise NotAllowed(
                 "worker: the last one of this engine failed and may have left attempts behind; "
                 "close the workspace and open it again, then the next worker settles them"
             )
         takes.check(slots=slots, coroutines=coroutines)
-        owner = self._holding.owner
         executor = Executor.of(self.workspace, self.app, self._ledger, self._clock, owner.id, slots)
-        parts = (self.workspace, self.app, self._ledger, self._reader, self._owners, self._ends, self._clock)
-        recovery = Recovery(*parts, f"worker:{owner.id}")
         completion = Completion(executor, self._driver, self._ends, self._luck, f"worker:{owner.id}")
-        told = (self._ends, self._luck, self._log, self._ring)
         tidier = Tidier(self.workspace, self._driver, self._clock, f"worker:{owner.id}", self._log)
-        rest = (executor, recovery, self._reader, owner, *told)
-        rooms = (slots, coroutines)
-        self._worker = Worker(*rest, *rooms, near=self, completion=completion, tidier=tidier)
+        rest = (executor, recovery, self._reader, owner, self._ends, self._luck, self._log, self._ring)
+        self._worker = Worker(*rest, slots, coroutines, near=self, completion=completion, tidier=tidier)
         return self._worker
+
+    def _held(self, verb: str) -> tuple[Owner, Recovery]:
+        if self._holding is None:
+            raise NotAllowed(f"{verb}: this workspace was opened without the worker's lock; open it with access='work'")
+        owner = self._holding.owner
+        parts = (self.workspace, self.app, self._ledger, self._reader, self._owners, self._ends, self._clock)
+        return owner, Recovery(*parts, f"worker:{owner.id}")
 
     def work(self, *, slots: int = 1, coroutines: int = limits.COROUTINES, stay: bool = False) -> Report:
         """Recover what a dead worker left, then run jobs until nothing is due (stay: until told to stop)."""
         takes.check(stay=stay)
         return self.worker(slots=slots, coroutines=coroutines).run(stay=stay)
+
+    def adopt(self, records: Iterable[Mapping[str, Any]], **source: Unpack[takeover.Source]) -> Imported:
+        """Take in the jobs of another program's store, then settle what ran there. See `runtime.takeover.adopt`."""
+        owner, recovery = self._held("adopt")
+        imported = takeover.adopt(records, (self.workspace, self._driver, self._clock.now(), self._actor), **source)
+        recovery.settle_dead(owner.id)
+        return imported
 
     def close(self) -> None:
         """Let go of the ledger, then of the worker's lock."""

@@ -113,7 +113,7 @@ def import_(path: Path, workspace: Workspace, driver: Driver, *, clock: Clock, a
     path = path.absolute()
     try:
         imported = driver.write(
-            partial(_adopt, path=path, app=workspace.app, now=clock.now(), actor=actor), recheck=_stands
+            partial(_adopt, path=path, app=workspace.app, now=clock.now(), actor=actor), recheck=stands
         )
     except StoreExists:
         known = _imported_before(path, driver)
@@ -139,7 +139,8 @@ def _adopt(tx: Transaction, *, path: Path, app: str, now: int, actor: str) -> Im
     return Imported(adopted, reader.sha256)
 
 
-def _stands(tx: Transaction, imported: Imported) -> bool:
+def stands(tx: Transaction, imported: Imported) -> bool:
+    """Whether the history of this ledger tells of the import of this very file."""
     return tx.one("import_line", sentence=f"%(sha256 {imported.sha256})") is not None
 
 
@@ -149,7 +150,7 @@ def _imported_before(path: Path, driver: Driver) -> Imported | None:
     for _ in reader:
         pass
     before = Imported(None, reader.sha256, reused=True)
-    return before if driver.read(partial(_stands, imported=before)) else None
+    return before if driver.read(partial(stands, imported=before)) else None
 
 
 class _Reader:

@@ -31,10 +31,13 @@ class Adopted(msgspec.Struct, frozen=True):
 
 
 class Adoption:
-    """One import under way; `take` every record in order, then `finish`."""
+    """One import under way; `take` every record in order, then `finish`.
 
-    def __init__(self, tx: Transaction, *, app: str, now: int, actor: str) -> None:
-        self._tx, self._app, self._now, self._actor = tx, app, now, actor
+    Args: settles: what ran there is ended here; else it stays RUNNING, and recovery looks what it had published.
+    """
+
+    def __init__(self, tx: Transaction, *, app: str, now: int, actor: str, settles: bool = True) -> None:
+        self._tx, self._app, self._now, self._actor, self._settles = tx, app, now, actor, settles
         self._header: records.Header | None = None
         self._counts = dict.fromkeys(records.Counts.__struct_fields__, 0)
         self._stage = 0
@@ -177,6 +180,8 @@ class Adoption:
         """End every open attempt as interrupted: whoever holds it writes into another ledger, if it lives at all."""
         running = [rows.attempt(row) for row in self._tx.all("open_attempts")]
         for attempt in running:
+            if not self._settles:
+                break
             row = self._tx.one("job_by_id", id=attempt.job_id)
             assert row is not None
             job = rows.job(row)

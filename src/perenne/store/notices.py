@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from perenne.core.states import JobState
@@ -36,6 +38,14 @@ class Notices:
         """What the listener has not acknowledged, oldest first."""
         found = self._driver.read(lambda tx: tx.all("pending_notices", listener=listener, limit=limit))
         return [Notice(id, job, JobState(state), at) for id, job, state, at in found]
+
+    def deliver(self, listener: str, receive: Callable[[Notice], None], limit: int) -> int:
+        """Hand over what is pending and acknowledge each once `receive` returned; how many there were."""
+        pending = self.pending(listener, limit)
+        for notice in pending:
+            receive(notice)
+            self.acknowledge(notice)
+        return len(pending)
 
     def acknowledge(self, notice: Notice) -> None:
         """The listener has dealt with it; twice is once."""

@@ -6,6 +6,7 @@ from a ledger (`dump`) and putting them into one (`adoption`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 import msgspec
@@ -255,6 +256,18 @@ def decode(line: bytes) -> Line:
     try:
         return _DECODER.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(str(error)) from None
+
+
+def of_mapping(given: Mapping[str, object]) -> Line:
+    """The record that a mapping of the same fields says.
+
+    Raises: InvalidInput: the sentence says which field is wrong, and how.
+    """
+    try:
+        found: Line = msgspec.convert(given, Line)
+        return found
+    except (msgspec.ValidationError, UnicodeEncodeError, RecursionError) as error:
         raise InvalidInput(str(error)) from None
 
 

@@ -155,12 +155,12 @@ class Model:
             job.pause_asked = word == "pause" or (word == "cancel" and job.pause_asked)
             if (job.cancel_asked, job.pause_asked) != stood:
                 self.move(job, f"ask_{word}", "RUNNING")
-            return _answered([job])
+            return answered([job])
         stood = getattr(self, f"_{word}")(job, now)
         if job.state in WAITING:
             self._block_again(job)
             stood = [*self._meet_bad_ends(job, now), *stood[1:]]  # it may wait for one that has ended meanwhile
-        return _answered(stood)
+        return answered(stood)
 
     def _cancel(self, job: Job, now: int) -> list[Job]:
         self.move(job, "cancel", "CANCELLED")
@@ -321,7 +321,7 @@ SAID_WHILE = {
 }
 
 
-def _answered(jobs: Sequence[Job]) -> Answered:
+def answered(jobs: Sequence[Job]) -> Answered:
     return [(job.id, job.state, job.number) for job in jobs]
 
 

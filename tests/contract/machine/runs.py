@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from machine.jobs import SECOND, WAITING, Attempt, Job, Refused
-from machine.model import Answered, Model, Token, _answered
+from machine.model import Answered, Model, Token, answered
 
 
 @dataclass(frozen=True)
@@ -145,11 +145,11 @@ class Runs(Model):
         job.attempt = None
         self.move(job, verb, to)
         if job.is_final:
-            return _answered(self._finish(job, now))
+            return answered(self._finish(job, now))
         if pause_asked and to in _GOES_ON:
             self.move(job, "pause", "PAUSED")
             job.cancel_asked = False
-        return _answered([job])
+        return answered([job])
 
     def turn(
         self,

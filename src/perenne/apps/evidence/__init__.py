@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perenne import App
-from perenne.apps.evidence import custody, jobs
+from perenne.apps.evidence import custody, jobs, migrations
 
 app = App(
     "evidence",
@@ -12,5 +12,6 @@ app = App(
     runtime=".labfy/runtime",
     one_worker=True,
     commands="perenne.apps.evidence.commands:group",
+    migrations=migrations.STEPS,
     doctor=custody.look,
 )

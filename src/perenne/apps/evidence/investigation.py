@@ -11,14 +11,12 @@ import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 
-from perenne.apps.evidence import catalogue, manifest, places
+from perenne.apps.evidence import catalogue, manifest, places, reference_store
 from perenne.apps.evidence.identities import SPECIMEN_REQUESTED_AT, check_uuid
 from perenne.apps.evidence.manifest import Investigation
 from perenne.crashpoints import crash_point
 from perenne.errors import StoreExists, StoreFailed, StoreForeign
 from perenne.files import atomic
-
-REFERENCE_STORE = f"{places.RUNTIME}/jobs.sqlite"
 
 _FOLDERS = (
     places.RUNTIME,
@@ -85,18 +83,16 @@ def read(root: Path) -> Investigation:
 
     Raises:
         StoreMissing, StoreFailed: no manifest, or a damaged one.
-        StoreForeign: another contract, or a job store of the reference program that must be adopted first.
+        StoreForeign: another contract.
     """
-    found = manifest.read(root)
-    refuse_reference_store(root)
-    return found
+    return manifest.read(root)
 
 
 def refuse_present(root: Path) -> None:
     """Raises: StoreExists, StoreForeign: `root` is no folder, or files of an investigation are there already."""
     if os.path.lexists(root) and not root.is_dir():
         raise StoreExists(f"{root} exists and is no folder; give a new or empty folder", path=str(root))
-    refuse_reference_store(root)
+    _refuse_reference_store(root)
     for relative in _MANAGED:
         if os.path.lexists(root / relative):
             raise StoreExists(
@@ -113,13 +109,12 @@ def refuse_present(root: Path) -> None:
             )
 
 
-def refuse_reference_store(root: Path) -> None:
-    """Raises: StoreForeign: a job store of the reference program lies in `root`; nothing is opened beside it (EV-2)."""
-    store = root / REFERENCE_STORE
+def _refuse_reference_store(root: Path) -> None:
+    store = root / reference_store.PATH
     if os.path.lexists(store):
         raise StoreForeign(
-            f"{store} is the job store of the reference program, which this version does not adopt; "
-            "adoption comes with `perenne evidence adopt`; nothing was touched, use another folder until then",
+            f"{store} is the job store of the reference program; nothing was touched, "
+            f"take that investigation over with `perenne evidence adopt`, or use another folder",
             path=str(store),
         )
 

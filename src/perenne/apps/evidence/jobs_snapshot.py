@@ -5,7 +5,7 @@ The engine's own, richer snapshot lies beside it and is not made here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,24 +48,32 @@ class JobLine(msgspec.Struct, frozen=True):
     requested_at: str
 
 
-def snapshot(investigation_id: str, lines: Iterable[JobLine]) -> bytes:
-    """The file's bytes: UTF-8 JSON, jobs ordered by `requested_at` and `job_id`, no plans yet, a line feed at the end.
+Plans = Callable[[Mapping[str, str]], list[dict[str, Any]]]  # from the state of each job
+
+
+def _no_plans(states: Mapping[str, str]) -> list[dict[str, Any]]:
+    return []
+
+
+def snapshot(investigation_id: str, lines: Iterable[JobLine], plans: Plans = _no_plans) -> bytes:
+    """The file's bytes: UTF-8 JSON, jobs ordered by `requested_at` and `job_id`, then plans, a line feed at the end.
 
     Raises:
         InvalidInput: a state or result status has no word in the contract, or a count is negative.
     """
     check_uuid("investigation_id", investigation_id)
     ordered = sorted(lines, key=lambda line: (line.requested_at, line.job_id))
+    jobs = [_job(line) for line in ordered]
     document = {
         "contract": CONTRACT,
         "investigation_id": investigation_id,
-        "jobs": [_job(line) for line in ordered],
-        "plans": [],
+        "jobs": jobs,
+        "plans": plans({job["job_id"]: job["state"] for job in jobs}),
     }
     return msgspec.json.encode(document) + b"\n"
 
 
-def write_snapshot(root: Path, lines: Iterable[JobLine]) -> None:
+def write_snapshot(root: Path, lines: Iterable[JobLine], plans: Plans = _no_plans) -> None:
     """Replace `jobs-snapshot.json` in `root`, 0600; exports of one investigation follow one another.
 
     Raises:
@@ -77,7 +85,7 @@ def write_snapshot(root: Path, lines: Iterable[JobLine]) -> None:
     # Only under a lock is a stage file of another export surely that of a dead one; and only what is read under it is
     # surely newer than what the last export read.
     with catalogue.locked(root):
-        content = snapshot(manifest.read(root).id, lines)
+        content = snapshot(manifest.read(root).id, lines, plans)
         for left in atomic.listed(root, f"{places.JOBS_SNAPSHOT}.stage-*"):
             with atomic.explained(left, "removed"):
                 left.unlink(missing_ok=True)

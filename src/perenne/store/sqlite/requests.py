@@ -13,15 +13,7 @@ import apsw
 
 from perenne.store.driver import Transaction
 from perenne.store.sqlite.pen import Pen
-
-# What the statements of one request can be blamed for; any other error of SQLite concerns the file, thus the group.
-_OF_A_REQUEST = (
-    apsw.ConstraintError,
-    apsw.SQLError,
-    apsw.MismatchError,
-    apsw.TooBigError,
-    apsw.RangeError,
-)
+from perenne.store.sqlite.restriction import OF_A_REQUEST
 
 
 class Request:
@@ -81,7 +73,7 @@ class Request:
         try:
             self.do(pen)
         except Exception as error:
-            if isinstance(error, apsw.Error) and not isinstance(error, _OF_A_REQUEST):
+            if isinstance(error, apsw.Error) and not isinstance(error, OF_A_REQUEST):
                 raise
             pen.hold.check()
             self.error = pen.explained(error) if isinstance(error, apsw.Error) else error

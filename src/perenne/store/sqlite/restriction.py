@@ -13,16 +13,16 @@ from perenne.errors import StatementRefused
 from perenne.store.apptables import is_ours
 from perenne.store.driver import Row, Values
 
-# What the statement itself is to blame for; any other error of SQLite concerns the file.
-OF_A_STATEMENT = (
+# What the statements of one request can be blamed for; any other error of SQLite concerns the file, thus the group.
+OF_A_REQUEST = (
     apsw.ConstraintError,
     apsw.SQLError,
     apsw.MismatchError,
     apsw.TooBigError,
     apsw.RangeError,
-    apsw.BindingsError,
-    apsw.AuthError,
 )
+# A foreign statement is also blamed for its bindings and its tables; ours err there by a fault of the program.
+OF_A_STATEMENT = (*OF_A_REQUEST, apsw.BindingsError, apsw.AuthError)
 _TABLES = {apsw.SQLITE_READ, apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE}
 _SCHEMA = {
     apsw.SQLITE_CREATE_TABLE,

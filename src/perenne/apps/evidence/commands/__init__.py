@@ -12,6 +12,7 @@ _FILES = {
     "init-specimen": "making",
     "create": "making",
     "import": "making",
+    "adopt": "adopting",
     "enqueue": "asking",
     "submit": "asking",
     "run": "working",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import click
 import msgspec
 
 from perenne import Engine, Job, JobState
-from perenne.apps.evidence import jobs_snapshot, places
+from perenne.apps.evidence import adopted, jobs_snapshot, places
 from perenne.apps.evidence.commands.screen import screen
 from perenne.apps.evidence.jobs_snapshot import JobLine
 from perenne.errors import EngineError
@@ -32,8 +33,9 @@ def export(engine: Engine) -> Path:
 
     Raises: DiskLow, StorageError: not written; no job is touched by that (L:E-5).
     """
-    root = engine.workspace.root
-    jobs_snapshot.write_snapshot(root, (line_of(job) for job in all_jobs(engine)))
+    root, controls = engine.workspace.root, engine.controls()
+    plans = partial(adopted.plans, root, paused=controls.paused, stopped=controls.stopped)
+    jobs_snapshot.write_snapshot(root, (line_of(job) for job in all_jobs(engine)), plans)
     return root / places.JOBS_SNAPSHOT
 
 

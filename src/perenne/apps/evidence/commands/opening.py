@@ -1,6 +1,6 @@
 """Making and opening a workspace of Evidence: the engine's part and the investigation's, as one.
 
-Both carry the same UUID, and neither is opened beside a job store of the reference program (EV-2).
+Both carry the same UUID, and neither is opened beside a job store of the reference program that was not adopted (EV-2).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Literal
 import click
 
 import perenne
-from perenne.apps.evidence import app, catalogue, investigation, manifest, originals, places
+from perenne.apps.evidence import adopted, app, catalogue, investigation, manifest, originals, places
 from perenne.apps.evidence.identities import SPECIMEN_REQUESTED_AT
 from perenne.apps.evidence.images.specimen import specimen_picture
 from perenne.apps.evidence.mail.specimen import specimen_mail
@@ -81,10 +81,11 @@ def opened(root: Path, access: Literal["read", "write", "work"]) -> Iterator[per
     """The engine of an investigation.
 
     Raises:
-        StoreForeign: a store of the reference program lies there, or manifest and workspace do not belong together.
+        StoreForeign: a store of the reference program lies there that was not adopted, or has changed since; or
+        manifest and workspace do not belong together;
         and what `perenne.open` raises.
     """
-    investigation.refuse_reference_store(root)
+    adopted.refuse_unadopted(root)
     if access != "read":
         _refuse_without_catalogue(root)
     with perenne.open(root, app, access=access) as engine:
