@@ -75,6 +75,7 @@ def test_c44_no_read_transaction_is_ever_upgraded(stage: Stage) -> None:
         "store/sqlite/backup.py: copy",
         "store/sqlite/backup.py: looking",
         "apps/evidence/catalogue.py: reading",
+        "apps/evidence/reference_store.py: look",
     }
 
 

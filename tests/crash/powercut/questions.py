@@ -128,7 +128,7 @@ _FACTS = {
 
 def ask_facts(found: Facts, before: Facts, after: Facts) -> None:
     """What was acknowledged is there; what the call under way would acknowledge may be there in its stead."""
-    for name in before.keys() | after.keys():
+    for name in sorted(before.keys() | after.keys()):  # the same finding for the same image
         known = [side.get(name) for side in (before, after)]
         if found.get(name) not in known:
             raise Wrong("lost", f"{name}: {found.get(name)} was found, {known[0]} was acknowledged")

@@ -222,6 +222,10 @@ class Story:
                 self._forget(id)
             self.acknowledged("purge")
 
+    def waits(self, job_id: str) -> bool:
+        """Whether the job was given back to be tried again; one that had no attempt left was not."""
+        return self.facts["state", job_id][0] == str(JobState.QUEUED)
+
     # What the answers say
 
     def _claimed(self, claims: Sequence[Claim]) -> None:
