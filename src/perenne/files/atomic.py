@@ -36,7 +36,7 @@ def write(path: Path, data: bytes, *, protocol: str, mode: int = 0o600) -> None:
     """
     staged = path.with_name(f"{path.name}.stage-{uuid.uuid4().hex}")
     stage(staged, data, protocol=protocol, mode=mode)
-    with _removed_on_failure(staged):
+    with removed_on_failure(staged):
         promote(staged, path, protocol=protocol)
 
 
@@ -50,7 +50,7 @@ def stage(staged: Path, data: bytes, *, protocol: str, mode: int = 0o600) -> Non
     _refuse_unknown(protocol)
     with explained(staged, "written"):
         descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-        with _removed_on_failure(staged):
+        with removed_on_failure(staged):
             try:
                 os.fchmod(descriptor, mode)
                 _write_all(descriptor, data)
@@ -234,7 +234,8 @@ def flush(descriptor: int) -> None:
 
 
 @contextlib.contextmanager
-def _removed_on_failure(staged: Path) -> Iterator[None]:
+def removed_on_failure(staged: Path) -> Iterator[None]:
+    """Nothing is left under the passing name when the block fails."""
     try:
         yield
     except BaseException:

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from perenne.crashpoints import crash_point
-from perenne.errors import DiskLow, InvalidInput, StoreExists, StoreFailed
+from perenne.errors import InvalidInput, StoreExists, StoreFailed
 from perenne.files import atomic
 
-_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 _BUFFER_BYTES = 1 << 20
 
@@ -52,7 +51,7 @@ def writing(path: Path, *, protocol: str) -> Iterator[Writing]:
     """
     refuse_taken(path)
     staged = stage_of(path)
-    with removed_on_failure(staged), explained(path):
+    with atomic.removed_on_failure(staged), atomic.explained(path, "written"):
         descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with open(descriptor, "wb", buffering=_BUFFER_BYTES) as file:
             os.fchmod(descriptor, 0o600)
@@ -90,7 +89,7 @@ def appear(staged: Path, path: Path, *, protocol: str) -> None:
 
     Raises: StoreExists: the staged file stands, and the caller decides what becomes of it. StoreFailed, NotDurable.
     """
-    with explained(path):
+    with atomic.explained(path, "written"):
         try:
             os.link(staged, path)
         except OSError as error:
@@ -126,29 +125,3 @@ def lines(path: Path, *, limit_bytes: int) -> Iterator[bytes]:
         raise atomic.unreadable(path, error) from error
     except ValueError as error:
         raise InvalidInput(f"path {str(path)!r} cannot name a file: {error}", path=str(path)) from error
-
-
-@contextlib.contextmanager
-def removed_on_failure(staged: Path) -> Iterator[None]:
-    """Nothing is left under the passing name when the block fails."""
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(staged)
-        raise
-
-
-@contextlib.contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """Errors of the system about `path` in our words."""
-    try:
-        yield
-    except FileExistsError as error:
-        raise StoreExists(f"{path} exists, and is never overwritten; choose another name", path=str(path)) from error
-    except OSError as error:
-        family = DiskLow if error.errno in _FULL_DISK else StoreFailed
-        next_step = "free space" if family is DiskLow else "check that its folder exists and may be written"
-        raise family(
-            f"{path} could not be written: {error.strerror}; {next_step}, then try again", path=str(path)
-        ) from error

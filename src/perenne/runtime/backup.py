@@ -41,7 +41,7 @@ def backup(workspace: Workspace, path: Path, *, copies: Copies, progress: Progre
     fresh.refuse_taken(path)
     staged = fresh.stage_of(path)
     allowed = workspace.allow_filesystems
-    with fresh.removed_on_failure(staged):
+    with atomic.removed_on_failure(staged):
         copies.copy(workspace.ledger, staged, allowed=allowed, progress=progress)
         crash_point("backup.staged")
         found = copies.verify(staged, workspace=workspace.id, allowed=allowed)
@@ -80,7 +80,7 @@ def restore(
         above = _seize(held, workspace, copies)
         staged = fresh.stage_of(workspace.ledger)
         reason = f"restored from {path.name}, revision {found.revision}; epoch {{old}} became {{new}}"
-        with fresh.removed_on_failure(staged):
+        with atomic.removed_on_failure(staged):
             copies.copy(path, staged, allowed=allowed, progress=progress)
             crash_point("restore.staged")
             copies.claim_epoch(staged, above=above or 0, reason=reason, actor=actor, now=clock.now())
@@ -146,7 +146,7 @@ def _exchange(ledger: Path, staged: Path, is_whole: bool, clock: Clock) -> None:
     """Give the old ledger its second name and the new one the first, so that a whole ledger always has it."""
     at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=clock.now())
     kept = f"{ledger}.replaced-{at:%Y%m%dT%H%M%S.%fZ}"
-    with fresh.explained(Path(kept)):
+    with atomic.explained(Path(kept), "written"):
         if not (is_whole and _linked(ledger, kept)):
             _move_aside(ledger, kept)
         atomic.sync_folder(ledger.parent)

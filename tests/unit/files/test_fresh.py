@@ -146,7 +146,7 @@ def test_short_and_failing_writes(tmp_path: Path) -> None:
     limit = Path("/dev/full")
     if not limit.exists():
         pytest.skip("/dev/full is absent")
-    with pytest.raises(DiskLow), fresh.explained(tmp_path / "new"), open(limit, "wb") as file:
+    with pytest.raises(DiskLow), atomic.explained(tmp_path / "new", "written"), open(limit, "wb") as file:
         file.write(b"x" * (2 << 20))
 
 

@@ -6,14 +6,13 @@ What does not live here: the engine's own schema (`migration`), and what a state
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import apsw
 
 from perenne import sqlite
-from perenne.crashpoints import crash_point
 from perenne.errors import SchemaTooNew, SchemaTooOld, StatementRefused
 from perenne.store.apptables import AppTables
 from perenne.store.migrate import Step
@@ -44,8 +43,8 @@ def bring_up(
                 limit=known,
             )
         while _version(connection, queries) < known:
-            migration.begin(connection, path, time.monotonic() + migration.PATIENCE_S)
-            _in_transaction(connection, lambda: _take_next(connection, tables, queries))
+            with migration.step(connection, path, time.monotonic() + migration.PATIENCE_S):
+                _take_next(connection, tables, queries)
 
 
 def plan(path: Path, tables: AppTables, queries: Queries, *, allowed: Collection[str] = ()) -> list[Step]:
@@ -76,18 +75,6 @@ def _summary(step: str) -> str:
 def _version(connection: apsw.Connection, queries: Queries) -> int:
     row = connection.execute(queries["read_app_schema"]).fetchone()
     return int(row[0]) if row else 0
-
-
-def _in_transaction(connection: apsw.Connection, work: Callable[[], None]) -> None:
-    try:
-        work()
-        crash_point("migrate.written")
-        connection.execute("commit")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("rollback")
-        raise
-    crash_point("migrate.committed")
 
 
 def _take_next(connection: apsw.Connection, tables: AppTables, queries: Queries) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
@@ -53,18 +54,25 @@ def bring_up(connection: apsw.Connection, path: Path, *, patience_s: float = PAT
     with sqlite.translated(path):
         # Asked again under the lock of each step: another process may have taken it while we waited.
         while (found := connection.pragma("user_version")) < len(steps):
-            begin(connection, path, deadline)
-            _take_next(connection, steps)
+            with step(connection, path, deadline):
+                _take_next(connection, steps)
     if found > len(steps):
         migrate.check(path, found, len(steps))
 
 
 def _take_next(connection: apsw.Connection, steps: list[str]) -> None:
+    found = connection.pragma("user_version")
+    if found < len(steps):
+        connection.execute(steps[found])
+        connection.pragma("user_version", found + 1)
+
+
+@contextmanager
+def step(connection: apsw.Connection, path: Path, deadline: float) -> Iterator[None]:
+    """A transaction for one step of a migration; it stands whole or not at all. Raises: StoreBusy, as `begin`."""
+    begin(connection, path, deadline)
     try:
-        found = connection.pragma("user_version")
-        if found < len(steps):
-            connection.execute(steps[found])
-            connection.pragma("user_version", found + 1)
+        yield
         crash_point("migrate.written")
         connection.execute("commit")
     except BaseException:
