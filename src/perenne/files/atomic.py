@@ -259,7 +259,8 @@ def explained(path: Path, done: str) -> Iterator[None]:
                 f"{path} could not be {done}: {error.strerror}; free space, then try again", path=str(path)
             ) from error
         raise StoreFailed(
-            f"{path} could not be {done}: {error.strerror}; check that its folder exists and may be written",
+            f"{path} could not be {done}: {error.strerror}; check that its folder exists and may be written, then try "
+            f"again",
             path=str(path),
             passing=error.errno in TROUBLE,
         ) from error
