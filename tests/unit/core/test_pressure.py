@@ -65,7 +65,7 @@ def test_the_slow_start_doubles() -> None:
 
 
 def test_the_first_swap_counter_is_a_baseline() -> None:
-    """Pages that were swapped before we looked are history; only growth is a signal, and an unknown look changes none."""
+    """Pages swapped before we looked are history; only growth is a signal, and an unknown look changes none."""
     assert after(look(1, swapped_pages=1_000_000)).zone is Zone.GREEN
     assert after(look(1, swapped_pages=5), look(2), look(3, swapped_pages=6)).zone is Zone.YELLOW
     assert after(look(1, swapped_pages=5), look(2, swapped_pages=5)).zone is Zone.GREEN
