@@ -118,6 +118,10 @@ class Stopped(Answer, frozen=True):
     why: str
 
 
+class Broke(Answer, frozen=True):
+    """The frame was unwound at a sequence break: the attempt goes on once it is granted what it needs."""
+
+
 class Missing(Answer, frozen=True):
     """The work was not begun: what it needs is not here. reason: the word that the job keeps."""
 

@@ -96,6 +96,7 @@ class Job(msgspec.Struct, frozen=True):
     finished_at: int | None
     revision: int
     max_interruptions: int | None = None  # None: interruptions spend attempts
+    estimate: str | None = None  # as `Estimate.encode` gives it; None: it needs no reservation
 
     @property
     def is_final(self) -> bool:
@@ -178,6 +179,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     active_limit_ms: int | None = None
     durability: Durability = Durability.DURABLE
     max_interruptions: int | None = None
+    estimate: str | None = None
 
 
 class Receipt(msgspec.Struct, frozen=True):

@@ -74,12 +74,14 @@ def make(app: App, kind: Kind | str, input: object, wishes: Wishes, *, now: int,
     except (AttributeError, TypeError):
         raise takes.refusal("kind", kind) from None
     importable.check([kind])
+    encoded = kind.encode_input(input)
+    needs = None if kind.estimate is None else kind.estimate_of(encoded)
     id = wishes.job_id or identity.job_id(now, luck.bytes(10))
     return Submission(
         id=id,
         kind=kind.name,
         version=kind.version,
-        input=kind.encode_input(input),
+        input=encoded,
         queue=wishes.queue or kind.queue,
         key=wishes.key,
         unique_key=wishes.unique_key,
@@ -93,6 +95,7 @@ def make(app: App, kind: Kind | str, input: object, wishes: Wishes, *, now: int,
         durability=_chosen(_DURABILITIES, "durability", wishes.durability),
         active_limit_ms=None if kind.active_limit_s is None else int(kind.active_limit_s * 1000),
         max_interruptions=kind.interruptions,
+        estimate=None if needs is None else needs.bounded().encode(),
     )
 
 

@@ -19,9 +19,11 @@ from perenne.core import events, limits
 from perenne.core.decide import Ask, decide
 from perenne.core.dependencies import ordered
 from perenne.core.job import Durability, Job, Receipt, Submission, Token
+from perenne.core.verdicts import Situation
 from perenne.crashpoints import crash_point
 from perenne.errors import EngineError
 from perenne.store import claims, controls, dependants, intake, moves, proof, turns, writes
+from perenne.store.admission import Admission
 from perenne.store.claims import Claim as Claim
 from perenne.store.claims import Lane as Lane
 from perenne.store.claims import Place as Place
@@ -85,16 +87,22 @@ class Ledger:
         if refusal is not None:
             raise refusal
 
-    def claim(self, lanes: Sequence[Lane], *, owner: str, attempt: str, now: int) -> Claim | None:
+    def claim(
+        self, lanes: Sequence[Lane], *, owner: str, attempt: str, now: int, situation: Situation | None = None
+    ) -> Claim | None:
         """The best due job of these kinds in any open queue, now RUNNING under a new attempt.
 
         None if there is none, or while `refusal("claim")` says why nothing is claimed.
+        Args: situation: as `turn`.
         """
         if self._driver.refusal("claim") is not None:
             return None
-        given = self._write(
-            "claim", lambda tx: claims.claim(tx, lanes, owner, [attempt], now, company=False), proof.claimed
-        )
+
+        def work(tx: Transaction) -> list[Claim]:
+            asked = None if situation is None else Admission(situation, owner, f"worker:{owner}")
+            return claims.claim(tx, lanes, owner, [attempt], now, company=False, admission=asked)
+
+        given = self._write("claim", work, proof.claimed)
         return given[0] if given else None
 
     def end(self, token: Token, ended: events.Ended, *, now: int, luck: float, actor: str) -> list[Job]:
@@ -120,12 +128,16 @@ class Ledger:
         company: bool = False,
         ahead: int = 0,
         made: list[Turn] | None = None,
+        situation: Situation | None = None,
+        waiting: Sequence[str] = (),
     ) -> Turn:
         """Record every attempt that ended and claim as many jobs as there are new attempt ids, in one transaction.
 
         Args: company: whether attempts that have not ended run in the owner's process; then no job is given that must
             run alone, nor any that waits behind one. made: holds what was done, also when nobody knows whether it
             stands (OutcomeUnknown); `stands` finds out. ahead: for how many of the ids there is no slot yet.
+            situation: of the machine; without it no job with an estimate begins. waiting: attempts of this owner that
+            broke their sequence, also in this turn.
         Guarantees: a stale ending is answered as such and never harms the others. Nothing is claimed while
             `refusal("claim")` says why.
         """
@@ -136,10 +148,13 @@ class Ledger:
             ended = [turns.end_or_stale(tx, ending, now, actor) for ending in endings]
             if endings:
                 crash_point("acknowledge.written")
-            claimed = claims.claim(tx, lanes, owner, attempts, now, company=company, ahead=ahead) if attempts else []
+            asked = Admission(situation, owner, actor, waiting)
+            claim = partial(claims.claim, company=company, ahead=ahead, admission=asked)
+            claimed = claim(tx, lanes, owner, attempts, now) if attempts else []
             if attempts:
                 crash_point("claim.written")
-            turn = Turn(ended, claimed, claims.next_due(tx))
+            got = asked.resumed, asked.rejected, asked.waits_for, asked.unasked
+            turn = Turn(ended, claimed, claims.next_due(tx), *got)
             if made is not None:
                 made[:] = [turn]
             return turn

@@ -134,9 +134,9 @@ def test_plan_says_what_would_be_done_and_does_nothing(version: int, old_ledger:
     assert trouble.contents(path.parent) == before
     assert [step.number for step in steps] == list(range(version + 1, migration.known() + 1))
     assert steps[-1] == migrate.Step(
-        6,
-        "held_jobs",
-        "The jobs that wait for a person or a budget, found without walking over those that ended.",
+        7,
+        "reservations",
+        "What jobs say they need, what they hold while they run, and which classes of them wait for it.",
     )
     opened(path).close()
     assert migration.plan(path) == []
