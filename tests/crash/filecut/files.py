@@ -125,8 +125,10 @@ class Files:
         """As the builtin; what is written goes through `os.write`, so that it is seen."""
         if set(mode) <= set("rbt") or self._below(file) is None:
             return _REAL_OPEN(file, mode, buffering, *rest, **named)
-        flags = os.O_WRONLY | os.O_CLOEXEC | {"w": os.O_CREAT | os.O_TRUNC, "x": os.O_CREAT | os.O_EXCL}.get(
-            mode[0], os.O_CREAT | os.O_APPEND
+        flags = (
+            os.O_WRONLY
+            | os.O_CLOEXEC
+            | {"w": os.O_CREAT | os.O_TRUNC, "x": os.O_CREAT | os.O_EXCL}.get(mode[0], os.O_CREAT | os.O_APPEND)
         )
         descriptor = file if isinstance(file, int) else os.open(file, flags, 0o666)
         binary = io.BufferedWriter(_Seen(descriptor, "w"))
