@@ -90,7 +90,7 @@ def test_a_job_without_an_estimate_has_no_reservation(desk: Desk) -> None:
 
 
 def test_what_does_not_fit_waits_and_blocks_nothing(desk: Desk) -> None:
-    """A class that is refused is parked with its sentence; what comes behind it begins, and it does once there is room."""
+    """A refused class is parked with its sentence; what comes behind it begins, and it does once there is room."""
     first = desk.room.submit(**needing(4)).job_id
     large = desk.room.submit(**needing(5)).job_id
     small = desk.room.submit(**needing(1)).job_id

@@ -14,6 +14,7 @@ from perenne.core import limits
 from perenne.core.answers import Completion
 from perenne.core.job import Job, Token
 from perenne.core.publication import Publication
+from perenne.core.resources import Reservation
 from perenne.crashpoints import crash_point
 from perenne.errors import DiskLow, InvalidInput, StaleToken, StorageError, Unwound
 from perenne.files import atomic
@@ -48,7 +49,10 @@ class Tables(Protocol):
 
 
 class Context:
-    """One attempt, as its handler sees it."""
+    """One attempt, as its handler sees it.
+
+    batch, threads: what the governor granted to a kind with an estimate: items of one sequence, and CPU threads.
+    """
 
     def __init__(
         self,
@@ -62,8 +66,10 @@ class Context:
         log: Log,
         workspace: Workspace,
         deadline: float | None,
+        grant: Reservation | None = None,
     ) -> None:
         self.job_id = job.id
+        self.batch, self.threads = (grant.batch, grant.threads) if grant is not None else (1, 1)
         self.attempt = token.number
         self.publication = publication
         self.deadline = deadline

@@ -40,11 +40,13 @@ class Lane(msgspec.Struct, frozen=True):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """What a claim gives: the job as it runs now, and the right to write."""
+    """What a claim gives: the job as it runs now, the right to write, and what it may use."""
 
     job: Job
     token: Token
     grant: Reservation | None = None  # of a job with an estimate
+    sequence: int = 1  # how many reservations the attempt had
+    used_ms: int = 0  # of active time, in the sequences before this one
 
 
 def claim(

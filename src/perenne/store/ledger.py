@@ -9,7 +9,7 @@ windows (`reader`), clocks, handlers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -23,6 +23,7 @@ from perenne.core.verdicts import Situation
 from perenne.crashpoints import crash_point
 from perenne.errors import EngineError
 from perenne.store import claims, controls, dependants, intake, moves, proof, turns, writes
+from perenne.store.accounts import Accounts
 from perenne.store.admission import Admission
 from perenne.store.claims import Claim as Claim
 from perenne.store.claims import Lane as Lane
@@ -78,6 +79,10 @@ class Ledger:
         )
         return [answers[wanted.id] for wanted in batch]
 
+    @property
+    def accounts(self) -> Accounts:
+        return Accounts(self._driver)
+
     def refusal(self, growth: Growth) -> EngineError | None:
         """Why no job is submitted or claimed now, for the disk or the store has no room; None when there is room."""
         return self._driver.refusal(growth)
@@ -129,7 +134,7 @@ class Ledger:
         ahead: int = 0,
         made: list[Turn] | None = None,
         situation: Situation | None = None,
-        waiting: Sequence[str] = (),
+        waiting: Collection[str] = (),
     ) -> Turn:
         """Record every attempt that ended and claim as many jobs as there are new attempt ids, in one transaction.
 
