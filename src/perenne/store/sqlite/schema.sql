@@ -59,6 +59,7 @@ create table job (
     updated_at integer not null,
     finished_at integer,
     revision integer not null default 1, max_interruptions integer check (max_interruptions between 1 and 100),
+    parent text,
     check ((attempt is not null) = (state = 'RUNNING'))
 ) strict;
 
