@@ -54,7 +54,7 @@ def test_the_same_child_is_stored_once(room: Any) -> None:
 
 
 def test_a_stale_attempt_stores_no_child(room: Any) -> None:
-    """After recovery, after the end and after a cancel that was met, the token stores nothing: neither new nor known."""
+    """Once another took it over, the token stores nothing and finds nothing: neither a new child nor a known one."""
     token = room.running()
     submit(room, token, child(room, token))
     room.settle(token)

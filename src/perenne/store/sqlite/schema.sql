@@ -159,6 +159,8 @@ create index notice_of_listener on notice (listener, at);
 
 create index notice_of_job on notice (job);
 
+create index job_parent on job (parent) where parent is not null;
+
 create table app_schema (
     singleton integer primary key check (singleton = 1),
     version integer not null check (version > 0)
