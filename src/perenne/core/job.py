@@ -96,6 +96,7 @@ class Job(msgspec.Struct, frozen=True):
     finished_at: int | None
     revision: int
     max_interruptions: int | None = None  # None: interruptions spend attempts
+    parent: str | None = None  # the job whose attempt submitted it
     estimate: str | None = None  # as `Estimate.encode` gives it; None: it needs no reservation
 
     @property
@@ -179,6 +180,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     active_limit_ms: int | None = None
     durability: Durability = Durability.DURABLE
     max_interruptions: int | None = None
+    parent: str | None = None
     estimate: str | None = None
 
 

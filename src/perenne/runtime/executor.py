@@ -8,6 +8,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
+import msgspec
+
 from perenne.app import App
 from perenne.core import events
 from perenne.core.kind import Kind
@@ -22,6 +24,7 @@ from perenne.runtime.clock import Clock
 from perenne.runtime.context import Context
 from perenne.runtime.governor import Governor
 from perenne.runtime.joblog import JobLog
+from perenne.runtime.submitter import Submitter
 from perenne.runtime.watchdog import Watchdog
 from perenne.runtime.wishes import Wishes
 from perenne.store.ledger import Claim, Ledger
@@ -49,10 +52,20 @@ class Executor:
     clock: Clock
     watchdog: Watchdog
     attendants: Attendants
+    submitter: Submitter
     governor: Governor
 
     @classmethod
-    def of(cls, workspace: Workspace, app: App, ledger: Ledger, clock: Clock, owner: str, slots: int) -> Executor:
+    def of(
+        cls,
+        workspace: Workspace,
+        app: App,
+        ledger: Ledger,
+        clock: Clock,
+        submitter: Submitter,
+        owner: str,
+        slots: int,
+    ) -> Executor:
         """The executor of this worker, with nothing started yet.
 
         Raises: InvalidInput: a kind runs in a child, which could not find it.
@@ -60,7 +73,7 @@ class Executor:
         importable.check(app.kinds)
         attendants = Attendants(workspace, ledger, clock, Children(workspace, owner, slots))
         governor = Governor(app.kinds, governor_rule.of(workspace), ledger.accounts, clock)
-        return cls(workspace, app, ledger, clock, Watchdog(clock), attendants, governor)
+        return cls(workspace, app, ledger, clock, Watchdog(clock), attendants, submitter, governor)
 
     def begin(self, *, stay: bool) -> None:
         """A worker that stays has its children ready before there is work."""
@@ -105,11 +118,22 @@ class Executor:
     def conclude(self, prepared: Prepared, answer: events.Answer) -> events.Ended:
         """Look after the handler has ended, with this answer."""
         if isinstance(answer, events.Broke):
-            return self._ended(prepared.started_at, prepared.wishes, answer, Published.absent())
+            ended = self._ended(prepared.started_at, prepared.wishes, answer, Published.absent())
+            return self._with_use(prepared, ended)
         prepared.context.remove_stage()
         crash_point("run.executed")
         answer, published = _look_after(prepared.kind, prepared.context, prepared.context.publication, answer)
-        return self._ended(prepared.started_at, prepared.wishes, answer, published)
+        return self._with_use(prepared, self._ended(prepared.started_at, prepared.wishes, answer, published))
+
+    def _with_use(self, prepared: Prepared, ended: events.Ended) -> events.Ended:
+        """The end, with what the sequence took when the governor granted it."""
+        context, grant = prepared.context, prepared.claim.grant
+        done = isinstance(ended.answer, events.Returned | events.Broke)
+        if grant is None or not (done or context.used):
+            return ended
+        items, peak_bytes = context.used or (grant.batch, None)
+        used = events.Used(items, ended.active_ms - prepared.claim.used_ms, peak_bytes or context.peak_bytes)
+        return msgspec.structs.replace(ended, used=used)
 
     def limited(self, prepared: Prepared) -> AbstractContextManager[None]:
         """Around a handler in this process: past the time limit of its kind it is asked `wall`."""
@@ -142,6 +166,7 @@ class Executor:
             clock=self.clock,
             log=log,
             workspace=self.workspace,
+            submitter=self.submitter,
             deadline=None if left_ms is None else self.clock.monotonic() + left_ms / 1000,
             grant=claim.grant,
         )

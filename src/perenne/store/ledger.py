@@ -16,13 +16,12 @@ from typing import TypeVar
 import msgspec
 
 from perenne.core import events, limits
-from perenne.core.decide import Ask, decide
 from perenne.core.dependencies import ordered
 from perenne.core.job import Durability, Job, Receipt, Submission, Token
 from perenne.core.verdicts import Situation
 from perenne.crashpoints import crash_point
 from perenne.errors import EngineError
-from perenne.store import claims, controls, dependants, intake, moves, proof, turns, writes
+from perenne.store import claims, controls, intake, proof, telling, turns, writes
 from perenne.store.accounts import Accounts
 from perenne.store.admission import Admission
 from perenne.store.claims import Claim as Claim
@@ -63,17 +62,27 @@ class Ledger:
             durable=wanted.durability is Durability.DURABLE,
         )
 
-    def submit_many(self, batch: Sequence[Submission], *, now: int, actor: str) -> list[Receipt]:
+    def submit_many(
+        self, batch: Sequence[Submission], *, now: int, actor: str, token: Token | None = None
+    ) -> list[Receipt]:
         """Store a batch in one transaction, all or none; its members may wait for each other, in any order.
 
-        Raises: as `submit`, naming the member; DependencyCycle names the path. Nothing was written then.
+        Args: token: of the running attempt that submits them as children of its job.
+        Raises: as `submit`, naming the member; DependencyCycle names the path. StaleToken: the attempt has lost its
+        right. Nothing was written then.
         """
         by_id = intake.check_batch(batch)
         order = [by_id[id] for id in ordered({wanted.id: wanted.dependencies for wanted in batch})]
         self._refuse_growth()
+
+        def work(tx: Transaction) -> dict[str, Receipt]:
+            if token is not None:
+                turns.held(tx, token)
+            return intake.enter_all(tx, order, now, actor)
+
         answers = self._write(
             "submit",
-            lambda tx: intake.enter_all(tx, order, now, actor),
+            work,
             lambda tx, receipts: proof.stored(tx, *receipts.values()),
             durable=intake.durability(order) is Durability.DURABLE,
         )
@@ -194,7 +203,7 @@ class Ledger:
 
         Raises: JobNotFound, NotAllowed, AlreadyFinished, QueueFull (requeue), InvalidInput (no reason).
         """
-        return self._say(f"job:{job_id}", lambda tx: _tell(tx, job_id, event, now, actor), now, actor)
+        return self._say(f"job:{job_id}", lambda tx: telling.tell(tx, job_id, event, now, actor), now, actor)
 
     def control(self, verb: controls.Verb, queue: str | None, *, now: int, actor: str) -> None:
         """Pause, resume or stop a queue, or the whole workspace (None); `resume` clears both pause and stop.
@@ -223,14 +232,7 @@ class Ledger:
 
         Raises: StaleToken.
         """
-
-        def work(tx: Transaction) -> tuple[bool, bool]:
-            row = tx.one("token_holds", **msgspec.structs.asdict(token))
-            if row is None:
-                raise writes.stale(token.job_id, token, turns.find(tx, token.job_id))
-            return bool(row[0]), bool(row[1])
-
-        return self._driver.read(work)
+        return self._driver.read(lambda tx: turns.held(tx, token))
 
     def progress(self, token: Token, done: int, total: int | None, message: str | None, *, now: int) -> None:
         """Keep the progress of a running attempt.
@@ -282,19 +284,3 @@ def _committed(protocol: str, wake: Callable[[], None] | None) -> None:
     crash_point(f"{protocol}.committed")
     if wake is not None:
         wake()
-
-
-def _tell(tx: Transaction, job_id: str, event: events.Event, now: int, actor: str) -> list[Job]:
-    job = turns.find(tx, job_id)
-    if job is None:
-        raise intake.not_found(job_id)
-    if isinstance(event, events.Requeue):
-        event = msgspec.structs.replace(event, unmet=job.unmet)
-    decided = decide(job, event, now)
-    if isinstance(decided, Ask):
-        return [writes.ask(tx, job, type(event).__name__.lower(), decided, actor=actor, now=now)]
-    moved, *freed = moves.move(tx, job, decided, actor=actor, now=now)
-    if decided.verb == "requeue":
-        dependants.wait_again(tx, moved, actor=actor, now=now)
-    moved = dependants.block_again(tx, moved, actor=actor, now=now)
-    return dependants.settle_blocked(tx, moved, actor=actor, now=now) + freed

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from perenne.core import estimate, events
+from perenne.core.job import Job
 from perenne.core.resources import Capacity, Reservation
 from perenne.store.driver import Row, Transaction
 
@@ -75,6 +77,15 @@ def capacities(tx: Transaction) -> list[tuple[str, Capacity]]:
 def offer(tx: Transaction, owner: str, capacity: Capacity) -> None:
     """Say what a worker can give away on its machine."""
     tx.run("offer_capacity", owner=owner, offered=msgspec.json.encode(capacity).decode())
+
+
+def note(tx: Transaction, job: Job, used: events.Used) -> None:
+    """Keep what a sequence of this job took, for the next grants of its class."""
+    if job.estimate is None:
+        return
+    item_bytes = used.item_bytes(estimate.read(job.estimate).memory_bytes)
+    named = {"kind": job.kind, "version": job.version, "estimate": job.estimate}
+    tx.run("add_usage", **named, item_bytes=item_bytes, **msgspec.structs.asdict(used))
 
 
 def usages(tx: Transaction) -> list[Usage]:

@@ -58,7 +58,8 @@ create table job (
     diagnostic text check (length(cast(diagnostic as blob)) <= 2048),
     updated_at integer not null,
     finished_at integer,
-    revision integer not null default 1, max_interruptions integer check (max_interruptions between 1 and 100), estimate text,
+    revision integer not null default 1, max_interruptions integer check (max_interruptions between 1 and 100),
+    parent text, estimate text,
     check ((attempt is not null) = (state = 'RUNNING'))
 ) strict;
 
@@ -160,6 +161,8 @@ create table notice (
 create index notice_of_listener on notice (listener, at);
 
 create index notice_of_job on notice (job);
+
+create index job_parent on job (parent) where parent is not null;
 
 create table app_schema (
     singleton integer primary key check (singleton = 1),
