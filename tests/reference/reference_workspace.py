@@ -17,7 +17,7 @@ import apsw
 from perenne.apps.evidence import investigation, originals
 from perenne.apps.evidence.findings import Source
 from perenne.apps.evidence.identities import Identity
-from perenne.apps.evidence.mail import analyser, artefact
+from perenne.apps.evidence.mail_headers import analyser, artefact
 from perenne.apps.evidence.publication import publish
 from perenne.apps.evidence.requests import MAIL_HEADERS
 

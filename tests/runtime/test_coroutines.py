@@ -14,6 +14,7 @@ import perenne
 from perenne import App, AsyncContext, Job, JobState, Kind, Publication, Published, testing
 from perenne.errors import InvalidInput, StaleToken
 from perenne.runtime import drain, loopwatch
+from perenne.runtime.turns import Turns
 
 Trial = Any
 MakeKind = Callable[..., Kind]
@@ -152,6 +153,23 @@ def test_a_full_loop_keeps_no_slot_waiting(trial: Trial, make_kind: MakeKind) ->
         ids = [engine.submit(kind, None).job_id for kind in (waiting, waiting, coming)]
         engine.work(coroutines=1)
         assert [engine.job(id).state for id in ids] == [S.COMPLETED] * 3
+
+
+def test_a_worker_without_coroutines_keeps_no_place_for_them(
+    trial: Trial, make_kind: MakeKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no kind is awaited a turn draws no attempt ids for a loop: no more than two for its one slot."""
+    asked: list[int] = []
+    take = Turns.take
+
+    def seen(self: Turns, ended: Any, places: Any, **rest: Any) -> Any:
+        asked.append(sum(place.room for place in places))
+        return take(self, ended, places, **rest)
+
+    monkeypatch.setattr(Turns, "take", seen)
+    trial.run(make_kind(lambda context, input: None))
+    assert asked
+    assert max(asked) <= 2
 
 
 def test_the_bound_of_coroutines_holds(trial: Trial, make_kind: MakeKind) -> None:

@@ -72,8 +72,8 @@ class Worker:
         self._ledger, self._clock, self._ends, self._log = executor.ledger, executor.clock, ends, log
         self._ring, self._actor, self._near, self._tidier = ring, f"worker:{owner.id}", near, tidier
         self._bell: Bell | None = None
-        loop = partial(completion.loop, log)
-        self._slots = Slots(completion.perform, slots, self._clock, coroutines, loop)
+        loop, awaited = partial(completion.loop, log), any(kind.awaits for kind in executor.app.kinds)
+        self._slots = Slots(completion.perform, slots, self._clock, coroutines if awaited else 0, loop)
         self._claim_more = False
         self._drain = Drain(self._clock)
         executor.watchdog.drain = self.stop

@@ -19,8 +19,8 @@ from perenne.apps.evidence import jobs, requests
 from perenne.apps.evidence.commands import asking, demo, group, opening
 from perenne.apps.evidence.images import artefact as picture_artefact
 from perenne.apps.evidence.images import exiftool
-from perenne.apps.evidence.mail import analyser
-from perenne.apps.evidence.mail import artefact as mail_artefact
+from perenne.apps.evidence.mail_headers import analyser
+from perenne.apps.evidence.mail_headers import artefact as mail_artefact
 from perenne.surfaces.cli.main import main
 
 SAMPLES = Path(__file__).parents[3] / "examples" / "evidence"

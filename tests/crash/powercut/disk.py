@@ -1,15 +1,19 @@
 """What a disk that honours nothing but sync may hold after a power cut, operation by operation.
 
 What lives here: files, names, and how much of what was not synced survives. What does not: SQLite, and what is right.
-Data are kept or lost by 512-byte sectors, names one by one; a sync of a file keeps its bytes, not its name.
+Data are kept or lost by 512-byte sectors, names one by one; a sync of a file keeps its bytes, not its name, and a sync
+of a folder keeps the names in it. A rename happens as a whole or not at all.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
+from pathlib import PurePath
 from random import Random
 from typing import Any, NamedTuple
 
@@ -33,15 +37,18 @@ class File:
 
 
 Keep = Callable[[Sequence[Any]], Sequence[Any]]
+Change = dict[str, File | None]  # of names, all of them or none; None: nothing has the name any more
 
 
 class Disk:
-    """The state of one folder while a recording is played into it."""
+    """The state of one folder, with the folders in it, while a recording is played into it."""
 
     def __init__(self) -> None:
         self._kept: dict[str, File] = {}  # by the names that are certainly on the disk
         self._seen: dict[str, File] = {}  # by the names that a running program sees
-        self._changes: list[tuple[str, File | None]] = []  # of names, on their way
+        self._changes: list[Change] = []  # on their way
+        self._kept_folders: set[str] = {"."}
+        self._new_folders: list[str] = []  # nothing in them is found before their own names are synced
 
     def play(self, operation: tuple[Any, ...]) -> None:
         """Carry out one recorded operation."""
@@ -52,9 +59,24 @@ class Disk:
         """A file that was there, whole and synced, before the recording began."""
         self._kept[name] = self._seen[name] = File(bytearray(content))
 
+    def _adopt_folder(self, name: str) -> None:
+        self._kept_folders.add(name)
+
+    def _folder(self, name: str) -> None:
+        self._new_folders.append(name)
+
     def _create(self, name: str) -> None:
-        self._seen[name] = File()
-        self._changes.append((name, self._seen[name]))
+        self._change({name: File()})
+
+    def _link(self, name: str, second: str) -> None:
+        self._change({second: self._seen[name]})
+
+    def _rename(self, name: str, to: str) -> None:
+        self._change({to: self._seen[name], name: None})
+
+    def _change(self, change: Change) -> None:
+        rename(self._seen, [change])
+        self._changes.append(change)
 
     def _write(self, name: str, offset: int, data: bytes) -> None:
         self._seen[name].pending += in_sectors(offset, data)
@@ -67,28 +89,33 @@ class Disk:
         apply(file.durable, file.pending)
         file.pending.clear()
         if and_names:
-            self._sync_names()
+            self._sync_folder(_folder_of(name))
 
     def _delete(self, name: str, and_names: bool) -> None:
-        del self._seen[name]
-        self._changes.append((name, None))
+        self._change({name: None})
         if and_names:
-            self._sync_names()
+            self._sync_folder(_folder_of(name))
 
-    def _sync_names(self) -> None:
-        rename(self._kept, self._changes)
-        self._changes.clear()
+    def _sync_folder(self, folder: str) -> None:
+        """The names in it are on the disk; not its own, and none in the folders below."""
+        rename(self._kept, [change for change in self._changes if _folder_of(next(iter(change))) == folder])
+        self._changes = [change for change in self._changes if _folder_of(next(iter(change))) != folder]
+        self._kept_folders.update(new for new in self._new_folders if _folder_of(new) == folder)
+        self._new_folders = [new for new in self._new_folders if _folder_of(new) != folder]
 
     def image(self, data: Keep, names: Keep) -> Image:
         """What stands there after a power cut now; `data` and `names` choose what survives of what is on its way."""
         found = dict(self._kept)
         rename(found, names(self._changes))
-        contents: Image = {}
-        for name, file in found.items():
-            content = bytearray(file.durable)
-            apply(content, data(file.pending))
-            contents[name] = bytes(content)
-        return contents
+        folders = self._kept_folders.union(names(self._new_folders))
+        there = {name: file for name, file in found.items() if _above(name) <= folders}
+        contents: dict[int, bytes] = {}
+        for file in there.values():
+            if id(file) not in contents:  # one that has two names has one content
+                content = bytearray(file.durable)
+                apply(content, data(file.pending))
+                contents[id(file)] = bytes(content)
+        return {name: contents[id(file)] for name, file in there.items()}
 
     def whole(self) -> Image:
         """What stands there when everything reaches the disk."""
@@ -113,13 +140,24 @@ def apply(content: bytearray, pieces: Sequence[Piece]) -> None:
             content[offset : offset + len(data)] = data
 
 
-def rename(names: dict[str, File], changes: Sequence[tuple[str, File | None]]) -> None:
+def rename(names: dict[str, File], changes: Sequence[Change]) -> None:
     """Carry out changes of names."""
-    for name, file in changes:
-        if file is None:
-            names.pop(name, None)
-        else:
-            names[name] = file
+    for change in changes:
+        for name, file in change.items():
+            if file is None:
+                names.pop(name, None)
+            else:
+                names[name] = file
+
+
+def _folder_of(name: str) -> str:
+    return os.path.dirname(name) or "."
+
+
+@cache
+def _above(name: str) -> frozenset[str]:
+    """The folders that must be there for a file of this name to be found."""
+    return frozenset(map(str, PurePath(name).parents))
 
 
 def _all(things: Sequence[Any]) -> Sequence[Any]:

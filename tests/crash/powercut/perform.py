@@ -64,7 +64,7 @@ class Performance:
     def __init__(self, folder: Path, seed: int, planted: str) -> None:
         self.path = folder / LEDGER
         self.planted = planted
-        self.recorder = Recorder(seed)
+        self.recorder = Recorder(seed, folder)
         self.acknowledged: list[tuple[str, questions.Facts]] = [("nothing", {})]
         self.story = Story(self._acknowledge, seed, lambda: self.recorder.note("seen"))
         self.driver: Any = None

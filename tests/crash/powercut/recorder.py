@@ -7,6 +7,7 @@ nothing of it has to survive.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -24,9 +25,11 @@ class Recorder(apsw.VFS):
     Its luck is seeded: SQLite draws the salts of its WAL from it, so that the same story gives the same bytes.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, root: Path) -> None:
+        """Args: root: the folder below which all files lie; they are known by their paths from there."""
+        self._root = root
         self.operations: list[tuple[Any, ...]] = []
-        self._known: set[str] = set()
+        self.known: set[str] = set()
         self._luck = Random(seed)
         super().__init__(NAME, base=_BASE, makedefault=True)
 
@@ -34,24 +37,28 @@ class Recorder(apsw.VFS):
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         assert path is not None, "a ledger uses no temporary file"
         # Looked at from outside before SQLite opens it: closing a descriptor of our own would drop SQLite's locks.
-        content = _content(path) if os.path.basename(path) not in self._known else None
-        return RecordedFile(self, name, flags, os.path.basename(path), content)
+        known_as = self.name_of(path)
+        content = _content(path) if known_as not in self.known else None
+        return RecordedFile(self, name, flags, known_as, content)
 
     def xDelete(self, name: str, and_names: bool) -> None:
         super().xDelete(name, and_names)
-        self._known.discard(os.path.basename(name))
-        self.note("delete", os.path.basename(name), bool(and_names))
+        self.known.discard(self.name_of(name))
+        self.note("delete", self.name_of(name), bool(and_names))
 
     def xRandomness(self, size: int) -> bytes:
         return self._luck.randbytes(size)
+
+    def name_of(self, path: str) -> str:
+        return os.path.relpath(path, self._root)
 
     def note(self, *operation: Any) -> None:
         self.operations.append(operation)
 
     def met(self, name: str, content: bytes | None) -> None:
         """A file that is met the first time: new, or there before the recording."""
-        if name not in self._known:
-            self._known.add(name)
+        if name not in self.known:
+            self.known.add(name)
             self.note("adopt", name, content) if content else self.note("create", name)
 
 

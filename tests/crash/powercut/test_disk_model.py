@@ -82,6 +82,33 @@ def test_a_deleted_file_may_come_back(synced: Disk) -> None:
     assert all("a" not in image for image in images(synced))
 
 
+def test_a_rename_happens_as_a_whole(synced: Disk) -> None:
+    """After a rename that was not synced the old name is there or the new one, and never both or none."""
+    synced.play(("rename", "a", "b"))
+    found = {tuple(sorted(image)) for image in images(synced)}
+    assert found == {("a",), ("b",)}
+    synced.play(("sync_folder", "."))
+    assert {tuple(image) for image in images(synced)} == {("b",)}
+
+
+def test_a_second_name_is_the_same_file(synced: Disk) -> None:
+    """A link is a name of its own, which may go, for the same bytes."""
+    synced.play(("link", "a", "b"))
+    synced.play(("write", "b", 0, b"2" * 512))
+    found = [image for image in images(synced) if "b" in image]
+    assert found
+    assert all(image["a"] == image["b"] for image in found)
+    assert len(found) < len(images(synced))
+
+
+def test_a_sync_of_a_folder_keeps_its_names_only() -> None:
+    """Names in a folder stay once it is synced; its own name, and those in other folders, have to be synced as well."""
+    present = played(("folder", "sub"), ("create", "sub/a"), ("create", "b"), ("sync_folder", "sub"))
+    assert {image.get("sub/a") for image in images(present)} == {None, b""}
+    present.play(("sync_folder", "."))
+    assert all(set(image) == {"sub/a", "b"} for image in images(present))
+
+
 def test_an_adopted_file_is_there(synced: Disk) -> None:
     """A file from before the recording is on the disk."""
     synced.play(("adopt", "old", b"content"))

@@ -32,7 +32,7 @@ _available: list[Availability] = []  # the first ExifTool that answered in this 
 def analyse_mail(context: Context, given: MailInput) -> None:
     """Read the header of a mail and publish its observations."""
     from perenne.apps.evidence import originals
-    from perenne.apps.evidence.mail import analyser, artefact
+    from perenne.apps.evidence.mail_headers import analyser, artefact
 
     _, content = originals.read(context.workspace, given.evidence_id)
     context.boundary()
@@ -77,7 +77,7 @@ def submit(engine: Engine, request: Request) -> bool:
 
 def look_for_mail(publication: Publication) -> Published:
     """Whether this mail analysis stands, every part of it verified."""
-    from perenne.apps.evidence.mail import analyser, artefact
+    from perenne.apps.evidence.mail_headers import analyser, artefact
 
     return _look(publication, analyser.ANALYSER_ID, artefact.check)
 

@@ -339,7 +339,7 @@ def test_real_mail_artefact(root: Path, tmp_path: Path) -> None:
     """The mail analyser's own artefact is coherent by its own check, and incoherent under another request."""
     from perenne.apps.evidence import originals
     from perenne.apps.evidence.identities import SPECIMEN_MAIL
-    from perenne.apps.evidence.mail import artefact
+    from perenne.apps.evidence.mail_headers import artefact
 
     mail = tmp_path / "a.eml"
     mail.write_bytes(b"From: a@example.test\r\n\r\n")

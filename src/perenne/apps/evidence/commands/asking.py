@@ -16,7 +16,7 @@ from perenne.apps.evidence.commands.names import WORDS
 from perenne.apps.evidence.commands.screen import screen
 from perenne.apps.evidence.identities import check_uuid
 from perenne.apps.evidence.images.specimen import specimen_picture
-from perenne.apps.evidence.mail.specimen import specimen_mail
+from perenne.apps.evidence.mail_headers.specimen import specimen_mail
 from perenne.apps.evidence.requests import Request
 from perenne.errors import QueueFull
 

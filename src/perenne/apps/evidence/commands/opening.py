@@ -20,7 +20,7 @@ import perenne
 from perenne.apps.evidence import adopted, app, catalogue, investigation, manifest, originals, places
 from perenne.apps.evidence.identities import SPECIMEN_REQUESTED_AT
 from perenne.apps.evidence.images.specimen import specimen_picture
-from perenne.apps.evidence.mail.specimen import specimen_mail
+from perenne.apps.evidence.mail_headers.specimen import specimen_mail
 from perenne.errors import InvalidInput, StoreForeign
 from perenne.files import atomic
 

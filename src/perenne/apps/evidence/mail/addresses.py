@@ -1,156 +1,177 @@
-"""Addresses, host names and IP addresses that stand literally in a text.
+"""The addresses of a field (RFC 5322 section 3.4), as writers really write them.
 
-Every reader walks the text once with one character class, so time is linear; what looks cut off is left out.
-Not here: encoded words, quoted local parts, internationalised addresses; which header the text came from.
+Here: from a field to mailboxes, each with its place; groups flattened. Not here: whether an address exists.
 """
 
 from __future__ import annotations
 
-import ipaddress
-import re
-from collections.abc import Iterator
+from perenne.apps.evidence.mail.charsets import text_of
+from perenne.apps.evidence.mail.header_facts import Field, Mailbox
+from perenne.apps.evidence.mail.notes import Notes
+from perenne.apps.evidence.mail.tokens import Token, tokens_of, unquoted
+from perenne.apps.evidence.mail.words import Flags, decode
 
-import msgspec
-
-# Letters outside ASCII and combining accents are part of a word, so that no address is cut at one of them.
-_WORD = r"\w\u0300-\u036f"
-_ADDRESS_WORD = re.compile(rf"[{_WORD}.!#$%&'*+/=?^`{{|}}~@-]+")
-_HOST_WORD = re.compile(rf"[{_WORD}.-]+")
-_IPV6_WORD = re.compile(rf"[{_WORD}.:%-]+")
-_DOMAIN_START = re.compile(rf"[{_WORD}.-]*")
-
-_LABEL_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-")
-_MAX_ADDRESS = 320
-_MAX_DOMAIN = 253
-_MAX_LABEL = 63
-_MAX_IPV6 = 45
+_SEPARATORS = frozenset(",;")
 
 
-class Address(msgspec.Struct, frozen=True):
-    """An address as it stands, and its domain as it stands."""
+def mailboxes_of(field: Field, most: int, notes: Notes) -> list[Mailbox]:
+    """The mailboxes of a field in their order, at most `most`; an empty item between two commas is skipped.
 
-    raw: str
-    domain: str
-
-
-class Match(msgspec.Struct, frozen=True):
-    """An IP address as it stands and in its canonical form."""
-
-    raw: str
-    canonical: str
-
-
-def addresses_in(text: str) -> Iterator[Address]:
-    """The addresses of a text in order; two joined by `@` (`a@b.test@c.test`) are none, rather than a guess."""
-    for word in _ADDRESS_WORD.finditer(text):
-        if "@" in word.group():
-            yield from _addresses_of_word(word.group())
+    An address that is only a comment or a phrase has an empty address; one without a name an empty name.
+    """
+    reading = _Reading(field, most, notes)
+    for token in tokens_of(field.raw):
+        reading.take(token)
+        if reading.full:
+            return reading.found
+    reading.close()
+    return reading.found
 
 
-def hosts_in(text: str) -> Iterator[str]:
-    """The domain names of a text in order, without those that are part of an address."""
-    for word in _ADDRESS_WORD.finditer(text):
-        if "@" not in word.group():
-            yield from filter(is_domain, _host_words(word.group()))
+class _Reading:
+    """One field as it is read: what stands before, within and after the angle brackets of the present item."""
+
+    def __init__(self, field: Field, most: int, notes: Notes) -> None:
+        self.found: list[Mailbox] = []
+        self.full = False
+        self._field, self._most, self._notes = field, most, notes
+        self._group = ""
+        self._clear()
+
+    def _clear(self) -> None:
+        self._phrase: list[Token] = []
+        self._angle: list[Token] | None = None
+        self._closed = False
+        self._comments: list[Token] = []
+        self._all: list[Token] = []
+
+    def take(self, token: Token) -> None:
+        """Add a token to the present item, or end it."""
+        if token.kind == "blank":
+            return
+        if token.kind != "special":
+            self._add(token)
+        elif token.text == "<":
+            self._open(token)
+        elif token.text == ">":
+            self._closed = self._angle is not None
+            self._all.append(token)
+        elif token.text == ":":
+            self._colon(token)
+        elif token.text == "," and self._in_route():
+            self._add(token)
+        else:
+            self.close()
+            if token.text == ";":
+                self._group = ""
+
+    def close(self) -> None:
+        """End the present item."""
+        if not self._all:
+            self._clear()
+            return
+        if len(self.found) >= self._most:
+            self.full = True
+            self._notes.hit("addresses", self._field.part)
+            return
+        self.found.append(self._mailbox())
+        self._clear()
+
+    def _add(self, token: Token) -> None:
+        self._all.append(token)
+        if token.kind == "comment":
+            self._comments.append(token)
+        elif self._angle is not None and not self._closed:
+            self._angle.append(token)
+        else:
+            self._phrase.append(token)
+
+    def _open(self, token: Token) -> None:
+        self._all.append(token)
+        if self._angle is not None and not self._closed:
+            self._angle = []  # `<<a@b.example>>`
+            return
+        if self._angle is None:
+            self._angle = []
+        self._closed = self._closed and bool(self._angle)
+
+    def _colon(self, token: Token) -> None:
+        if self._angle is not None:
+            self._add(token)
+        elif self._phrase and not any("@" in one.text for one in self._phrase):
+            self._group = self._name(self._phrase, set())
+            self._clear()
+        else:
+            self._add(token)
+
+    def _in_route(self) -> bool:
+        """Whether a comma belongs to a source route `<@a.example,@b.example:c@d.example>` (RFC 5322 section 4.4)."""
+        return bool(self._angle) and not self._closed and self._angle is not None and self._angle[0].text[0] == "@"
+
+    def _mailbox(self) -> Mailbox:
+        field, raw = self._field, self._field.raw
+        start, end = self._all[0].start, self._all[-1].end
+        phrase, address = self._parts()
+        flags: Flags = set()
+        name = self._name(phrase, flags)
+        if not name and self._comments:
+            name = decode(" ".join(unquoted(one.text) for one in self._comments), flags)
+        self._note(address, start, end - start)
+        domain = address.rpartition("@")[2].lower() if "@" in address else ""
+        return Mailbox(
+            field.name,
+            field.occurrence,
+            len(self.found) + 1,
+            name,
+            address,
+            domain,
+            self._group,
+            raw[start:end],
+            field.value_offset + start,
+            end - start,
+        )
+
+    def _parts(self) -> tuple[list[Token], str]:
+        """The tokens of the name, and the address."""
+        if self._angle is not None:
+            return self._phrase, text_of(_joined(_after_route(self._angle)))
+        with_at = [index for index, token in enumerate(self._phrase) if "@" in token.text and token.kind != "quoted"]
+        if not with_at:
+            return ([], text_of(self._phrase[0].text)) if len(self._phrase) == 1 else (self._phrase, "")
+        first = last = with_at[0]
+        while first and self._touches(first - 1):
+            first -= 1
+        while last + 1 < len(self._phrase) and self._touches(last):
+            last += 1
+        address = text_of(_joined(self._phrase[first : last + 1]))
+        return self._phrase[:first] + self._phrase[last + 1 :], address
+
+    def _touches(self, index: int) -> bool:
+        """Whether this token and the next are one address: side by side, or joined by `@` or a dot."""
+        left, right = self._phrase[index], self._phrase[index + 1]
+        return left.end == right.start or left.text[-1] in "@." or right.text[0] in "@."
+
+    def _name(self, phrase: list[Token], flags: Flags) -> str:
+        texts = [unquoted(token.text) if token.kind == "quoted" else token.text for token in phrase]
+        return decode(" ".join(texts), flags)
+
+    def _note(self, address: str, start: int, length: int) -> None:
+        place = (self._field.part, self._field.value_offset + start, length)
+        if self._angle is not None and not self._closed:
+            self._notes.defect("address_unclosed", *place)
+        if not address:
+            self._notes.defect("address_empty", *place)
+        elif "@" not in address:
+            self._notes.defect("address_without_domain", *place)
 
 
-def ipv4_in(text: str) -> Iterator[Match]:
-    """The IPv4 addresses of a text in order; leading zeros are refused, because readers disagree on them."""
-    for word in _ADDRESS_WORD.finditer(text):
-        # qmail writes the sender's address as `(name@192.0.2.1)`; before an `@` digits and dots are a name.
-        for host in _host_words(word.group().rpartition("@")[2]):
-            if host.count(".") == 3 and (canonical := _canonical_ipv4(host)):
-                yield Match(host, canonical)
+def _after_route(tokens: list[Token]) -> list[Token]:
+    """The address behind a source route."""
+    if tokens and tokens[0].text[0] == "@":
+        colons = [index for index, token in enumerate(tokens) if token.text == ":"]
+        return tokens[colons[-1] + 1 :] if colons else tokens
+    return tokens
 
 
-def ipv6_in(text: str) -> Iterator[Match]:
-    """The IPv6 addresses of a text in order, canonical by RFC 5952; `IPv6:` before and a zone after are dropped."""
-    for word in _IPV6_WORD.finditer(text):
-        raw = _bare_ipv6(word.group())
-        if len(raw) > _MAX_IPV6 or not ("::" in raw or raw.count(":") >= 6):
-            continue
-        if canonical := _canonical_ipv6(raw):
-            yield Match(raw, canonical)
-
-
-def domain_after_at(text: str) -> str | None:
-    """The domain after the last `@` of a message id, looked for between `<` and `>` when both stand there."""
-    inside = text.partition("<")[2].partition(">")
-    identifier = inside[0] if inside[1] else text
-    _, at, right = identifier.rpartition("@")
-    domain = _leading_domain(right)
-    return domain if at and is_domain(domain) else None
-
-
-def is_domain(text: str) -> bool:
-    """Whether a text is a domain: two or more legal labels, the last with two characters and a letter (L:A-5)."""
-    labels = text.split(".") if len(text) <= _MAX_DOMAIN else []
-    if len(labels) < 2 or not all(_is_label(label) for label in labels):
-        return False
-    return len(labels[-1]) >= 2 and not labels[-1].replace("-", "").isdigit()
-
-
-def _is_label(label: str) -> bool:
-    return 0 < len(label) <= _MAX_LABEL and label[0] != "-" and label[-1] != "-" and _LABEL_CHARACTERS.issuperset(label)
-
-
-def _addresses_of_word(word: str) -> Iterator[Address]:
-    local, *rights = word.split("@")
-    for position, right in enumerate(rights, start=1):
-        whole = _domain_start(right)
-        rest = right[len(whole) :]
-        joined = not rest and position < len(rights)
-        address = None if joined else _address(_unwrapped(local, rest), _trimmed(whole))
-        if address is not None:
-            yield address
-        local = rest[1:]
-
-
-def _address(local: str, domain: str) -> Address | None:
-    raw = f"{local}@{domain}"
-    legal = local.isascii() and not local.startswith(".") and len(raw) <= _MAX_ADDRESS
-    return Address(raw, domain) if local and legal and is_domain(domain) else None
-
-
-def _unwrapped(local: str, rest: str) -> str:
-    """The local part without the mark that stands on both sides of an address, as in `'alice@example.test'`."""
-    return local[1:] if rest and local.startswith(rest[0]) else local
-
-
-def _domain_start(text: str) -> str:
-    start = _DOMAIN_START.match(text)
-    return start.group() if start else ""
-
-
-def _trimmed(text: str) -> str:
-    return text.rstrip(".-")
-
-
-def _leading_domain(text: str) -> str:
-    return _trimmed(_domain_start(text))
-
-
-def _host_words(word: str) -> Iterator[str]:
-    return (host.group().strip(".-") for host in _HOST_WORD.finditer(word))
-
-
-def _bare_ipv6(word: str) -> str:
-    raw = word[5:] if word[:5].lower() == "ipv6:" else word
-    raw = raw.partition("%")[0].rstrip(".-")
-    return raw[:-1] if raw.endswith(":") and not raw.endswith("::") else raw
-
-
-def _canonical_ipv4(text: str) -> str | None:
-    try:
-        return str(ipaddress.IPv4Address(text))
-    except ValueError:
-        return None
-
-
-def _canonical_ipv6(text: str) -> str | None:
-    try:
-        address = ipaddress.IPv6Address(text)
-    except ValueError:
-        return None
-    # Python writes IPv4-mapped addresses differently from 3.13 on; RFC 5952 section 5 settles it.
-    return f"::ffff:{address.ipv4_mapped}" if address.ipv4_mapped is not None else str(address)
+def _joined(tokens: list[Token]) -> str:
+    return "".join(token.text for token in tokens)

@@ -1,86 +1,90 @@
-"""From header fields to observations: which headers count, in which order, under which role and number.
+"""Proposals that follow from the facts of a message: addresses, domains, IP addresses.
 
-Not here: how a value is found in a text (`addresses`), and how many observations are too many (`analyser`).
+They prove neither sender nor origin; a person confirms or rejects them. Not here: how they are published.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from typing import Literal
 
-from perenne.apps.evidence.findings import Observation
-from perenne.apps.evidence.mail import addresses
-from perenne.apps.evidence.mail.header_block import Field
+from perenne.apps.evidence.mail.header_facts import Hop, Mailbox, Text
+from perenne.apps.evidence.mail.hosts import host_of, hosts_in, is_domain
+from perenne.apps.evidence.mail.notices import Observation
+from perenne.apps.evidence.mail.part_facts import Link
 
-ADDRESS_HEADERS: tuple[tuple[str, str], ...] = (
-    ("from", "from"),
-    ("sender", "sender"),
-    ("reply-to", "reply_to"),
-    ("return-path", "return_path"),
-    ("to", "to"),
-    ("cc", "cc"),
-    ("bcc", "bcc"),
-)
+_BODY = "body"
+
+_Type = Literal["email_address", "domain_name", "ip_address"]
+_Key = tuple[_Type, str, str, str, str]  # type, value, role, header, path of the message or part
 
 
-def observations_of(fields: Sequence[Field]) -> Iterator[Observation]:
-    """The observations of a header, lazily and in the order of L:A-3.
-
-    Guarantees: no two share type, normalised value, role, header and occurrence.
-    """
-    for header, role in ADDRESS_HEADERS:
-        yield from _of_addresses(_values(fields, header), header, role)
-    yield from _of_message_id(_values(fields, "message-id"))
-    yield from _of_received(_values(fields, "received"))
-
-
-def _values(fields: Sequence[Field], name: str) -> list[str]:
-    return [field.value for field in fields if field.name == name]
-
-
-def _of_addresses(values: list[str], header: str, role: str) -> Iterator[Observation]:
-    """Each address and its domain, both under the running number of the address within the header's name."""
-    found = (address for value in values for address in addresses.addresses_in(value))
-    for occurrence, address in enumerate(found, start=1):
-        yield _observation("email_address", address.raw, address.raw.lower(), role, header, occurrence)
-        yield _observation("domain_name", address.domain, address.domain.lower(), role, header, occurrence)
-
-
-def _of_message_id(values: list[str]) -> Iterator[Observation]:
-    domain = addresses.domain_after_at(values[0]) if values else None
-    if domain is not None:
-        yield _observation("domain_name", domain, domain.lower(), "message_id_domain", "message-id", 1)
-
-
-def _of_received(values: list[str]) -> Iterator[Observation]:
-    numbers = _Numbers()
-    for index, value in enumerate(values, start=1):
-        for ipv4 in addresses.ipv4_in(value):
-            yield _of_hop("ip_address", ipv4.raw, ipv4.canonical, numbers.next("ip_address", ipv4.canonical, index))
-        for host in addresses.hosts_in(value):
-            yield _of_hop("domain_name", host, host.lower(), numbers.next("domain_name", host.lower(), index))
-    for index, value in enumerate(values, start=1):
-        for ipv6 in addresses.ipv6_in(value):
-            yield _of_hop("ip_address", ipv6.raw, ipv6.canonical, numbers.next("ip_address", ipv6.canonical, index))
-
-
-class _Numbers:
-    """Occurrence numbers of the values in Received headers (L:A-4, T-17).
-
-    A value gets the index of its header, or the next number after its last one when that is taken.
-    """
+class Numbering:
+    """Counts the proposals of one value in one role and header, so that no two are the same."""
 
     def __init__(self) -> None:
-        self._last: dict[tuple[str, str], int] = {}
+        self._counts: dict[tuple[str, str, str, str], int] = {}
 
-    def next(self, type_: str, normalised: str, header_index: int) -> int:
-        number = max(header_index, self._last.get((type_, normalised), 0) + 1)
-        self._last[type_, normalised] = number
+    def next(self, type_: str, value: str, role: str, header: str) -> int:
+        """The number of the next such proposal, from 1."""
+        key = (type_, value, role, header)
+        self._counts[key] = number = self._counts.get(key, 0) + 1
         return number
 
 
-def _of_hop(type_: str, raw: str, normalised: str, occurrence: int) -> Observation:
-    return _observation(type_, raw, normalised, "smtp_relay", "received", occurrence)
+def of_mailboxes(mailboxes: Iterable[Mailbox], path: str, numbers: Numbering) -> Iterator[Observation]:
+    """Each address, and its domain when it is one."""
+    for one in mailboxes:
+        if not one.domain or not one.address:
+            continue
+        role, value = one.header.replace("-", "_"), one.address.lower()
+        yield _within(one.raw, one.offset, one.address, ("email_address", value, role, one.header, path), numbers)
+        if is_domain(one.domain):
+            written = one.address.rpartition("@")[2]
+            yield _within(one.raw, one.offset, written, ("domain_name", one.domain, role, one.header, path), numbers)
 
 
-def _observation(type_: str, raw: str, normalised: str, role: str, header: str, occurrence: int) -> Observation:
-    return Observation(type_, raw, normalised, role, header, occurrence, "header")
+def of_message_id(found: Text | None, path: str, numbers: Numbering) -> Iterator[Observation]:
+    """The domain of the message id."""
+    domain = "" if found is None else found.value.strip("<> ").rpartition("@")[2]
+    if found is not None and is_domain(domain):
+        key: _Key = ("domain_name", domain.lower(), "message_id_domain", found.header, path)
+        yield _within(found.raw, found.offset, domain, key, numbers)
+
+
+def of_hops(hops: Iterable[Hop], value_offsets: Iterable[int], path: str, numbers: Numbering) -> Iterator[Observation]:
+    """The hosts of each hop, at their own places."""
+    for hop, offset in zip(hops, value_offsets, strict=True):
+        end = hop.raw.rfind(";")
+        for host in hosts_in(hop.raw, 0, len(hop.raw) if end < 0 else end):
+            key: _Key = (host.type, host.value, "smtp_relay", "received", path)
+            yield _proposal(key, host.raw, (True, offset + host.start, len(host.raw)), numbers)
+
+
+def of_links(links: Iterable[Link], numbers: Numbering) -> Iterator[Observation]:
+    """The hosts that the links of the texts lead to."""
+    for link in links:
+        host = host_of(link.host) if link.host else None
+        if host is None:
+            continue
+        key: _Key = (host.type, host.value, "link", _BODY, link.path)
+        at = link.raw.lower().find(host.raw) if link.exact else -1
+        if at < 0:
+            yield _proposal(key, host.raw, (False, link.offset, link.length), numbers)
+        else:
+            raw = link.raw[at : at + len(host.raw)]
+            yield _proposal(key, raw, (True, link.offset + at, len(raw)), numbers)
+
+
+def _within(raw: str, offset: int, written: str, key: _Key, numbers: Numbering) -> Observation:
+    """A proposal at the place where it stands in a raw text; where it does not literally, that whole text is it."""
+    at = raw.rfind(written) if written.isascii() else -1
+    if at < 0:
+        return _proposal(key, raw, (True, offset, len(raw)), numbers)
+    return _proposal(key, written, (True, offset + at, len(written)), numbers)
+
+
+def _proposal(key: _Key, raw: str, place: tuple[bool, int, int], numbers: Numbering) -> Observation:
+    type_, value, role, header, path = key
+    number = numbers.next(type_, value, role, header)
+    return Observation(type_, raw, value, role, header, number, path, *place)

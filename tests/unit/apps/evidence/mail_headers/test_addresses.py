@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from perenne.apps.evidence.mail import addresses
+from perenne.apps.evidence.mail_headers import addresses
 
 
 @pytest.mark.parametrize(

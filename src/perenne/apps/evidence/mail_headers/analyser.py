@@ -8,8 +8,8 @@ from __future__ import annotations
 from itertools import islice
 
 from perenne.apps.evidence.findings import Observation
-from perenne.apps.evidence.mail.header_block import fields_of, header_block
-from perenne.apps.evidence.mail.observations import observations_of
+from perenne.apps.evidence.mail_headers.header_block import fields_of, header_block
+from perenne.apps.evidence.mail_headers.observations import observations_of
 from perenne.errors import TooLarge
 
 ANALYSER_ID = "labfy.eml_analyzer"

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from perenne.apps.evidence.findings import Observation
-from perenne.apps.evidence.mail.analyser import MAX_OBSERVATIONS, analyse
-from perenne.apps.evidence.mail.header_block import fields_of, header_block
-from perenne.apps.evidence.mail.specimen import specimen_mail
+from perenne.apps.evidence.mail_headers.analyser import MAX_OBSERVATIONS, analyse
+from perenne.apps.evidence.mail_headers.header_block import fields_of, header_block
+from perenne.apps.evidence.mail_headers.specimen import specimen_mail
 from perenne.errors import EngineError, TooLarge
 
 EXAMPLES = Path(__file__).parents[5] / "examples" / "evidence"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perenne.apps.evidence.mail import header_block
-from perenne.apps.evidence.mail.header_block import MAX_FILE_BYTES, MAX_HEADER_BYTES, Field, fields_of
+from perenne.apps.evidence.mail_headers import header_block
+from perenne.apps.evidence.mail_headers.header_block import MAX_FILE_BYTES, MAX_HEADER_BYTES, Field, fields_of
 from perenne.errors import InvalidInput, TooLarge
 
 

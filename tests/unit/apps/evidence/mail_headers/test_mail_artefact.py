@@ -9,9 +9,9 @@ import pytest
 
 from perenne.apps.evidence.derivatives import MAX_ARTEFACT_BYTES
 from perenne.apps.evidence.findings import Derivative, Observation, Source
-from perenne.apps.evidence.mail import artefact
-from perenne.apps.evidence.mail.analyser import analyse
-from perenne.apps.evidence.mail.specimen import specimen_mail
+from perenne.apps.evidence.mail_headers import artefact
+from perenne.apps.evidence.mail_headers.analyser import analyse
+from perenne.apps.evidence.mail_headers.specimen import specimen_mail
 from perenne.errors import DoubtError, InvalidInput, RecoveryRequired, TooLarge
 
 REQUEST = "82000000-0000-4000-8000-000000000012"

@@ -1,0 +1,76 @@
+"""The words of an analysis: what can be wrong with a mail, what a person should look at, which bounds there are."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+DefectKind = Literal[
+    "address_empty",
+    "address_unclosed",
+    "address_without_domain",
+    "base64_after_padding",
+    "base64_illegal_character",
+    "base64_incomplete",
+    "boundary_after_close",
+    "boundary_glued",
+    "boundary_missing",
+    "boundary_unused",
+    "charset_invalid_bytes",
+    "charset_unknown",
+    "coding_unknown",
+    "date_malformed",
+    "encoded_word_charset",
+    "encoded_word_glued",
+    "encoded_word_malformed",
+    "field_repeated",
+    "header_8bit",
+    "header_line_skipped",
+    "header_nul",
+    "header_unterminated",
+    "internal_error",
+    "line_ends_mixed",
+    "mbox_line",
+    "multipart_unclosed",
+    "multipart_without_parts",
+    "parameter_malformed",
+    "parameter_repeated",
+    "parameter_section_missing",
+    "qp_malformed",
+    "space_before_colon",
+    "type_malformed",
+    "uuencode_malformed",
+]
+
+FindingKind = Literal[
+    "authentication_failed",
+    "date_after_delivery",
+    "display_name_is_address",
+    "field_repeated",
+    "file_name_hides",
+    "hop_date_absent",
+    "hop_goes_back",
+    "hop_later_than_delivery",
+    "hop_long_gap",
+    "link_shows_other_host",
+    "reply_to_differs",
+    "return_path_differs",
+    "sender_differs",
+]
+
+LimitName = Literal[
+    "file_bytes",
+    "header_block_bytes",
+    "value_bytes",
+    "fields",
+    "depth",
+    "nested_messages",
+    "messages",
+    "parts",
+    "addresses",
+    "parameter_sections",
+    "decoded_bytes",
+    "text_bytes",
+    "links",
+    "link_bytes",
+    "defects",
+]
