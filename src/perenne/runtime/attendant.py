@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from perenne.core import events, limits
+from perenne.core.job import Submission
 from perenne.core.kind import Kind
 from perenne.crashpoints import crash_point
 from perenne.errors import ChildFailed, EngineError, StaleToken, StoreFailed
@@ -99,6 +100,8 @@ class Attendant:
             "progress": self._progress,
             "stage": lambda: str(self._context.stage),
             "log": self._write,
+            "request": self._request,
+            "submit": self._submit,
         }
 
     def attend(self, workspace: Workspace) -> events.Answer:
@@ -191,6 +194,13 @@ class Attendant:
     def _progress(self, done: int, total: int | None, message: str | None) -> None:
         if not self._wishes.fenced:
             self._ledger.progress(self._claim.token, done, total, message, now=self._clock.now())
+
+    def _request(self, kind: Any, input: bytes, name: str | None, wishes: dict[str, Any]) -> object:
+        known = kind if isinstance(kind, str) else self._context.app.kind(*kind)
+        return self._context.request(known, input, name=name, **wishes)
+
+    def _submit(self, batch: list[Any]) -> object:
+        return self._context.submit_many(msgspec.convert(batch, list[Submission]))
 
     def _write(self, line: bytes) -> bool:
         said: dict[str, Any] = msgspec.json.decode(line)

@@ -59,6 +59,7 @@ create table job (
     updated_at integer not null,
     finished_at integer,
     revision integer not null default 1, max_interruptions integer check (max_interruptions between 1 and 100),
+    parent text,
     check ((attempt is not null) = (state = 'RUNNING'))
 ) strict;
 
@@ -157,6 +158,8 @@ create table notice (
 create index notice_of_listener on notice (listener, at);
 
 create index notice_of_job on notice (job);
+
+create index job_parent on job (parent) where parent is not null;
 
 create table app_schema (
     singleton integer primary key check (singleton = 1),
