@@ -6,15 +6,12 @@ import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from perenne.surfaces import views
 from perenne.surfaces.cli import options
-
-if TYPE_CHECKING:
-    from perenne.runtime.resource_page import ResourcePage
 
 REFRESH_S = 1.0
 _CLEAR = "\x1b[H\x1b[J"
@@ -42,7 +39,7 @@ def resources(root: Path, watch: bool, as_json: bool) -> None:
                 time.sleep(REFRESH_S)  # a person looks on: nobody has to be woken for that
 
 
-def page(found: ResourcePage, width: int) -> list[str]:
+def page(found: Any, width: int) -> list[str]:
     """The lines of the page."""
     lines = list(_machine(found))
     if found.holding:
@@ -57,7 +54,7 @@ def page(found: ResourcePage, width: int) -> list[str]:
     return lines
 
 
-def _machine(found: ResourcePage) -> Iterator[str]:
+def _machine(found: Any) -> Iterator[str]:
     seen, whole, free = found.machine, found.capacity, found.free
     yield f"memory   {_size(free.memory_bytes)} free of {_size(whole.memory_bytes)} to give away; " + (
         f"{_size(seen.available_bytes)} available on the machine, {_size(found.kept_bytes)} kept for others"
