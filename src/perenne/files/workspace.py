@@ -78,6 +78,10 @@ class Workspace:
         return self.children_folder / f"{attempt}.lock"
 
     @property
+    def checkpoints_folder(self) -> Path:
+        return self.own_folder / "checkpoints"
+
+    @property
     def wake_folder(self) -> Path:
         return self.own_folder / "wake"
 
@@ -90,7 +94,7 @@ class Workspace:
 
     def make_folders(self) -> None:
         """Every folder the engine uses, 0700, durable."""
-        for name in ("owners", "children", "wake", "stage", "logs"):
+        for name in ("owners", "children", "checkpoints", "wake", "stage", "logs"):
             atomic.make_folder(self.own_folder / name)
 
     def remove(self) -> None:

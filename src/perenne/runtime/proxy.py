@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
+
+import msgspec
 
 from perenne import errors
 from perenne.core.answers import Completion
 from perenne.core.job import Token
+from perenne.core.kind import Kind
 from perenne.errors import EngineError, NotAllowed, StaleToken, StoreFailed
+from perenne.files.workspace import Workspace
 from perenne.runtime import joblog
 from perenne.runtime.context import Context, Tables
 from perenne.runtime.link import Link
+from perenne.runtime.saving import Also, Kept, Saving
+from perenne.store.checkpoints import Progress, Saved
 
 GONE = 71  # exit code of a child that was left alone
 
@@ -89,6 +96,32 @@ class RemoteLedger:
         self._caller.ask("progress", done, total, message)
 
 
+class RemoteStore:
+    """Where an attempt in a child keeps its checkpoints: what is large it stages itself, the worker commits it."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        self._caller.ask("lock_checkpoint")
+        try:
+            yield
+        finally:
+            self._caller.ask("unlock_checkpoint")
+
+    def last(self) -> Saved | None:
+        given = self._caller.ask("last_checkpoint")
+        return None if given is None else msgspec.convert(given, Saved)
+
+    def commit(self, saved: Saved, large: bool, progress: Progress | None, also: Also | None) -> Kept:
+        if also is not None:
+            raise NotAllowed(
+                "checkpoint: `also` writes into the ledger, and a child has none; use a thread"
+            )
+        return Kept(self._caller.ask("checkpoint", saved, large, progress))
+
+
 class RemoteLog:
     """The log of the attempt, which the worker writes and bounds."""
 
@@ -106,8 +139,10 @@ class RemoteLog:
 class ChildContext(Context):
     """The context of an attempt in a child."""
 
-    def __init__(self, caller: Caller, **parts: Any) -> None:
-        super().__init__(ledger=RemoteLedger(caller), log=RemoteLog(caller), **parts)
+    def __init__(self, caller: Caller, kind: Kind, token: Token, workspace: Workspace, **parts: Any) -> None:
+        saving = Saving(kind, token.job_id, token, workspace, RemoteStore(caller))
+        parts |= {"ledger": RemoteLedger(caller), "log": RemoteLog(caller), "saving": saving}
+        super().__init__(token=token, workspace=workspace, autosave_s=kind.autosave_s, **parts)
         self._caller = caller
 
     def complete(self, result: object = None, *, also: Callable[[Tables], object] | None = None) -> Completion:

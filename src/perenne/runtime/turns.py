@@ -32,7 +32,7 @@ class Turns:
 
     def __init__(self, executor: Executor, owner_id: str, ends: Ends, luck: Luck) -> None:
         self._ledger, self._clock, self._ends, self._luck = executor.ledger, executor.clock, ends, luck
-        self._kinds = executor.app.kinds
+        self._served = executor.app.served
         self._owner_id = owner_id
         self._unrecorded: list[Running] = []
         self._doubt: tuple[list[Ending], Turn] | None = None
@@ -52,7 +52,7 @@ class Turns:
             crash_point("acknowledge.begun")
         endings = [Ending(one.claim.token, _end_of(one), self._luck.fraction()) for one in ended]
         attempts = [self._luck.bytes(16).hex() for _ in range(wanted)]
-        lanes = [Lane(kind.name, kind.version, places.loop if kind.awaits else places.slots) for kind in self._kinds]
+        lanes = [Lane(*job, places.loop if kind.awaits else places.slots) for job, kind in self._served.items()]
         return self._told_of(lambda made: self._ask(endings, lanes, attempts, company, made), endings)
 
     def recall(self) -> Taken | None:
