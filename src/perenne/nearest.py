@@ -17,9 +17,9 @@ from perenne.errors import NotAllowed
 
 
 class Open(Protocol):
-    """What takes jobs: an open engine, or a transaction of it."""
+    """What takes jobs: an open engine, a transaction of it, or the context of a running attempt."""
 
-    app: Any
+    app: Any  # None in a child, which knows only its kind: whoever stores the job finds out
 
     def submit(self, kind: Kind | str, input: object, **wishes: Any) -> Receipt:
         """Store a job, as `Engine.submit` does."""
@@ -49,11 +49,11 @@ def leave(engine: Open) -> None:
 @contextmanager
 def within(engine: Open) -> Iterator[None]:
     """The innermost one while the block runs."""
-    enter(engine)
+    before = _OPEN.set((*_OPEN.get(), engine))
     try:
         yield
     finally:
-        leave(engine)
+        _OPEN.reset(before)
 
 
 def register(opener: Callable[[Any], Open]) -> None:
@@ -71,11 +71,15 @@ def find(app: Any, kind: Kind) -> Open:
 
     Raises: NotAllowed: this process shall have none; and whatever the registered opener raises.
     """
+    for engine in reversed(_OPEN.get()):
+        if engine.app is None or (not _forbidden and _serves(engine.app, app, kind)):
+            return engine
     if _forbidden:
         raise NotAllowed(f"task {kind}: {_forbidden[0]}")
-    for engine in reversed(_OPEN.get()):
-        if engine.app is app or any(known is kind for known in engine.app.kinds):
-            return engine
     if not _openers:
         importlib.import_module("perenne.wiring")  # it registers itself; a module of tasks alone has not loaded it
     return _openers[0](app)
+
+
+def _serves(opened: Any, app: Any, kind: Kind) -> bool:
+    return opened is app or any(known is kind for known in opened.kinds)

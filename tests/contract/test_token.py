@@ -23,6 +23,9 @@ WRITES: dict[str, Callable[[Any, Token], Any]] = {
     "settle": lambda room, token: room.settle(token),
     "progress": lambda room, token: room.ledger.progress(token, 1, 2, "half", now=room.now),
     "check": lambda room, token: room.ledger.check(token),
+    "submit a child": lambda room, token: room.ledger.submit_many(
+        [room.wanted(parent=token.job_id)], now=room.now, actor=f"job:{token.job_id}", token=token
+    ),
 }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from perenne import App
-from perenne.errors import NotAllowed
 
 app = App("fold", migrations=["create table fold_sheet (job text)"])
 
@@ -17,10 +16,7 @@ def fold(times: int, paper: str = "white") -> dict[str, Any]:
 
 @app.task(isolation="process", attempts=1)
 def enqueues(times: int) -> str:
-    try:
-        fold.enqueue(times)
-    except NotAllowed as error:
-        return str(error)
+    fold.enqueue(times)
     return "enqueued"
 
 

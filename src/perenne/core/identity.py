@@ -25,8 +25,12 @@ def job_id(now_us: int, luck: bytes) -> str:
 
 def publication_id(job: str, name: str) -> str:
     """The UUID of one publication of a job, derived from both (version 8: SHA-256, RFC 9562 section 5.8)."""
-    digest = hashlib.sha256(f"{job}:{name}".encode()).hexdigest()
-    return _dashed(f"{digest[:12]}8{digest[13:16]}8{digest[17:32]}")
+    return _derived(f"{job}:{name}")
+
+
+def child_id(parent: str, name: str) -> str:
+    """The UUID of a job that a job submits under this name, derived from both; never that of a publication."""
+    return _derived(f"child\n{parent}\n{name}")
 
 
 def is_uuid(value: object) -> bool:
@@ -45,6 +49,11 @@ def check_uuid(field: str, value: str) -> str:
             f"{field}: {value!r} is not a UUID in lower case; give one or leave it out", field=field, value=value
         )
     return value
+
+
+def _derived(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return _dashed(f"{digest[:12]}8{digest[13:16]}8{digest[17:32]}")
 
 
 def _dashed(digits: str) -> str:

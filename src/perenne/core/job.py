@@ -96,6 +96,7 @@ class Job(msgspec.Struct, frozen=True):
     finished_at: int | None
     revision: int
     max_interruptions: int | None = None  # None: interruptions spend attempts
+    parent: str | None = None  # the job whose attempt submitted it
 
     @property
     def is_final(self) -> bool:
@@ -178,6 +179,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     active_limit_ms: int | None = None
     durability: Durability = Durability.DURABLE
     max_interruptions: int | None = None
+    parent: str | None = None
 
 
 class Receipt(msgspec.Struct, frozen=True):

@@ -8,7 +8,6 @@ INPUT_BYTES = 256 * 1024
 RESULT_BYTES = 256 * 1024
 STATE_BYTES = 64 << 20  # of a checkpoint
 STATE_IN_ROW_BYTES = 64 << 10  # a larger one is kept in a file
-CHECKPOINT_BYTES = STATE_BYTES + 4096  # the whole record
 DIAGNOSTIC_BYTES = 2048
 KEY_BYTES = 512
 NAME_BYTES = 200

@@ -124,7 +124,8 @@ _LEFT_OUT = ", or leave it out"
 _WANTED: dict[str, Wanted] = {
     # a request and its wishes
     "kind": _like("name", "version", words="a kind, or its name as text"),
-    "batch": _some(lambda one: isinstance(one, Submission), "a list of what `request` answered"),
+    "batch": _some(lambda one: isinstance(one, Submission) and one.parent is None, "a list of what `request` answered"),
+    "children": _some(lambda one: isinstance(one, Submission), "a list of what this context's `request` answered"),
     "patience_s": _seconds(),
     "job_id": _or_none(_NAME, _LEFT_OUT),
     "key": _one(str | None, "a text, or leave it out"),

@@ -1,7 +1,7 @@
 """The files of checkpoints: one canonical file a job, and stage files that are committed elsewhere and then promoted.
 
 What lives here: names, writing, promoting, and which file is the one that the ledger names. What does not: the record
-(`core.checkpoint`), the row, and when. Whoever stages, promotes or looks holds the job's lock.
+(`record`), the row, and when. Whoever stages, promotes or looks holds the job's lock.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from perenne.core import checkpoint, limits
 from perenne.crashpoints import crash_point
 from perenne.errors import (
     CheckpointCorrupt,
@@ -27,7 +26,7 @@ from perenne.errors import (
     StoreBusy,
     TooLarge,
 )
-from perenne.files import atomic, kernel_locks
+from perenne.files import atomic, kernel_locks, record
 from perenne.files.lock import Lock
 
 PATIENCE_S = 5.0
@@ -41,7 +40,7 @@ class Named:
     number: int
     generation: int
     size_bytes: int
-    sha256: str
+    digest: str  # SHA-256, in hexadecimal
 
 
 @dataclass(frozen=True)
@@ -141,15 +140,15 @@ def _read(path: Path, named: Named) -> bytes | None:
     try:
         if not os.path.lexists(path):
             return None
-        data = atomic.read_regular(path, limit_bytes=limits.CHECKPOINT_BYTES)
+        data = atomic.read_regular(path, limit_bytes=record.RECORD_BYTES)
     except TooLarge as error:
         raise CheckpointCorrupt(f"{path.name}: {error}") from error
     except EngineError as error:
         raise CheckpointUnreadable(f"{path.name} could not be read: {error}") from error
-    if len(data) == named.size_bytes and hashlib.sha256(data).hexdigest() == named.sha256:
+    if len(data) == named.size_bytes and hashlib.sha256(data).hexdigest() == named.digest:
         return data
     try:
-        found = checkpoint.decode(data)
+        found = record.decode(data)
     except StorageError as error:
         raise type(error)(f"{path.name}: {error}", **error.facts) from None
     raise CheckpointMismatch(

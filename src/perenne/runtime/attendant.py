@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from perenne.core import events, limits
+from perenne.core.job import Submission
 from perenne.core.kind import Kind
 from perenne.crashpoints import crash_point
 from perenne.errors import ChildFailed, EngineError, StaleToken, StoreFailed
@@ -106,6 +107,8 @@ class Attendant:
             "unlock_checkpoint": self._locked.close,
             "last_checkpoint": lambda: self._saving.store.last(),
             "checkpoint": self._checkpoint,
+            "request": self._request,
+            "submit": self._submit,
         }
 
     def attend(self, workspace: Workspace) -> events.Answer:
@@ -206,6 +209,13 @@ class Attendant:
         kept = self._saving.store.commit(msgspec.convert(given, Saved), large, progress, None)
         self._saving.stands = True
         return kept
+
+    def _request(self, kind: Any, input: bytes, name: str | None, wishes: dict[str, Any]) -> object:
+        known = kind if isinstance(kind, str) else self._context.app.kind(*kind)
+        return self._context.request(known, input, name=name, **wishes)
+
+    def _submit(self, batch: list[Any]) -> object:
+        return self._context.submit_many(msgspec.convert(batch, list[Submission]))
 
     def _write(self, line: bytes) -> bool:
         said: dict[str, Any] = msgspec.json.decode(line)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
 from perenne.core.answers import Completion
+from perenne.core.job import Receipt, Submission
+from perenne.core.kind import Kind
 from perenne.core.publication import Publication
 from perenne.errors import InvalidInput, StaleToken
 from perenne.runtime.context import Context, Give, Tables
@@ -161,6 +163,20 @@ class AsyncContext:
         if inspect.iscoroutinefunction(also):
             raise InvalidInput("complete: `also` is a coroutine function; give a plain function", field="also")
         return self._context.complete(result, also=also)
+
+    async def request(self, kind: Kind | str, input: object, *, name: str | None = None, **wishes: Any) -> Submission:
+        """As `Context.request`."""
+        return self._context.request(kind, input, name=name, **wishes)
+
+    async def submit(
+        self, kind: Kind | str, input: object, *, name: str | None = None, patience_s: float = 0.0, **wishes: Any
+    ) -> Receipt:
+        """As `Context.submit`."""
+        return await self._ask(lambda: self._context.submit(kind, input, name=name, patience_s=patience_s, **wishes))
+
+    async def submit_many(self, children: Sequence[Submission], *, patience_s: float = 0.0) -> list[Receipt]:
+        """As `Context.submit_many`."""
+        return await self._ask(lambda: self._context.submit_many(children, patience_s=patience_s))
 
     async def log(self, message: str, *, level: str = "info", **fields: Any) -> None:
         """As `Context.log`."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from perenne import nearest
 from perenne.core import answers, events, limits
 from perenne.core.kind import Kind
 from perenne.core.lossless import first_loss
@@ -27,7 +28,8 @@ def handler(kind: Kind, context: Context, wishes: Wishes, log: Log) -> events.An
 
     def value() -> object:
         context.boundary()
-        return kind.handler(context, context.publication.input)
+        with nearest.within(context):
+            return kind.handler(context, context.publication.input)
 
     return answer(kind, context, wishes, log, value)
 

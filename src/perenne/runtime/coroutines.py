@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from perenne import nearest
 from perenne.core import events
 from perenne.runtime import call
 from perenne.runtime.awaitable import AsyncContext, Hands, finished
@@ -126,7 +127,8 @@ async def _handle(prepared: Prepared, context: AsyncContext) -> tuple[object, Ba
     """As a value, for a task that raises SystemExit takes its loop along."""
     try:
         prepared.context.boundary()
-        return await prepared.kind.handler(context, prepared.context.publication.input), None
+        with nearest.within(prepared.context):
+            return await prepared.kind.handler(context, prepared.context.publication.input), None
     except BaseException as error:
         return None, error
 

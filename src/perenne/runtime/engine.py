@@ -15,10 +15,9 @@ from perenne.core import events, limits, takes
 from perenne.core.job import Attempt, HistoryLine, Job, Queue, Receipt, Submission
 from perenne.core.kind import Kind
 from perenne.core.states import JobState
-from perenne.crashpoints import crash_point
-from perenne.errors import InvalidInput, NotAllowed, QueueFull
+from perenne.errors import InvalidInput, NotAllowed
 from perenne.files.workspace import Workspace
-from perenne.runtime import actor, request, takeover, wake
+from perenne.runtime import actor, takeover, wake
 from perenne.runtime.clock import Clock
 from perenne.runtime.completion import Completion
 from perenne.runtime.ends import Ends
@@ -26,8 +25,8 @@ from perenne.runtime.executor import Executor
 from perenne.runtime.joblog import JobLog
 from perenne.runtime.luck import Luck
 from perenne.runtime.owner import Holding
-from perenne.runtime.patience import patiently
 from perenne.runtime.recovery import Recovery
+from perenne.runtime.submitter import Submitter
 from perenne.runtime.tidier import Tidier
 from perenne.runtime.transaction import Transaction
 from perenne.runtime.transfer import Imported
@@ -54,6 +53,8 @@ class Engine:
         self._ends = Ends(self._note, self._ring_others)
         self._bells, self._actor = wake.Bells(workspace.wake_folder), actor.person()
         self._worker: Worker | None = None
+        read, by = self._reader.job, self._actor
+        self._submitter = Submitter(workspace, app, self._ledger, clock, luck, self._ends, read, by)
 
     def request(self, kind: Kind | str, input: object, **wishes: Any) -> Submission:
         """A job to be submitted, with its id and every id it will ever publish under; nothing is stored yet.
@@ -61,7 +62,7 @@ class Engine:
         Args: kind: or its name (newest version). input: fits its input type. wishes: as `Wishes` names them.
         Raises: UnknownKind, InvalidInput, TooLarge.
         """
-        return request.make(self.app, kind, input, request.read(wishes), now=self._clock.now(), luck=self._luck)
+        return self._submitter.request(kind, input, wishes)
 
     def submit(self, kind: Kind | str, input: object, *, patience_s: float = 0.0, **wishes: Any) -> Receipt:
         """Store a job durably and wake an idle worker; the same key and content again gives the same job.
@@ -72,7 +73,9 @@ class Engine:
         Guarantees: the job survives kill -9 and power loss once this returned; a relaxed one, as its receipt says, may
         be lost with the power until the next durable commit.
         """
-        return self._enter([self.request(kind, input, **wishes)], patience_s)[0]
+        if patience_s != 0.0:
+            takes.check(patience_s=patience_s)
+        return self._submitter.enter([self._submitter.request(kind, input, wishes)], patience_s)[0]
 
     def submit_many(self, batch: Sequence[Submission], *, patience_s: float = 0.0) -> list[Receipt]:
         """Store what `request` made, all or none, in one transaction; members may wait for each other by id.
@@ -80,8 +83,8 @@ class Engine:
         One member that asks for durability makes all of them durable.
         Raises: as `submit`, naming the member; a circle of dependencies by its path.
         """
-        takes.check(batch=batch)
-        return self._enter(batch, patience_s)
+        takes.check(batch=batch, patience_s=patience_s)
+        return self._submitter.enter(batch, patience_s)
 
     def transaction(self) -> Transaction:
         """For a `with`: jobs submitted in it (also by tasks), and the app's own statements, stand together or never.
@@ -90,33 +93,6 @@ class Engine:
         """
         told = (self._ring, self._ends, self._reader.job)
         return Transaction(self.app, self.request, self._driver, self._clock, self._actor, *told)
-
-    def _enter(self, batch: Sequence[Submission], patience_s: float) -> list[Receipt]:
-        if patience_s != 0.0:
-            takes.check(patience_s=patience_s)
-        try:
-            receipts = self._store(batch)
-        except QueueFull:
-            if patience_s <= 0:
-                raise
-            receipts = patiently(lambda: self._store(batch), patience_s, self.workspace.wake_folder, self._clock)
-        crash_point("submit.woken")
-        return receipts
-
-    def _store(self, batch: Sequence[Submission]) -> list[Receipt]:
-        """As `_submit`; a job that fails as it is stored, since a dependency ended badly, is told like any other."""
-        if len(batch) == 1 and not batch[0].dependencies:
-            return self._submit(batch)
-        with self._ends.ending():
-            receipts = self._submit(batch)
-            self._ends.tell_failed(receipts, self._reader.job)
-        return receipts
-
-    def _submit(self, batch: Sequence[Submission]) -> list[Receipt]:
-        now = self._clock.now()
-        if len(batch) == 1:
-            return [self._ledger.submit(batch[0], now=now, actor=self._actor)]
-        return self._ledger.submit_many(batch, now=now, actor=self._actor)
 
     def cancel(self, job_id: str, reason: str = "cancel_requested") -> Job:
         """Cancel a waiting job at once; ask a running one to end at its next boundary and stop its tool.
@@ -227,7 +203,7 @@ class Engine:
                 "close the workspace and open it again, then the next worker settles them"
             )
         takes.check(slots=slots, coroutines=coroutines)
-        executor = Executor.of(self.workspace, self.app, self._ledger, self._clock, owner.id, slots)
+        executor = Executor.of(self.workspace, self.app, self._ledger, self._clock, self._submitter, owner.id, slots)
         completion = Completion(executor, self._driver, self._ends, self._luck, f"worker:{owner.id}")
         tidier = Tidier(self.workspace, self._driver, self._clock, f"worker:{owner.id}", self._log)
         rest = (executor, recovery, self._reader, owner, self._ends, self._luck, self._log, self._ring)

@@ -22,6 +22,7 @@ from perenne.runtime.clock import Clock
 from perenne.runtime.context import Context
 from perenne.runtime.joblog import JobLog
 from perenne.runtime.saving import REFUSALS, Saving
+from perenne.runtime.submitter import Submitter
 from perenne.runtime.watchdog import Watchdog
 from perenne.runtime.wishes import Wishes
 from perenne.store.ledger import Claim, Ledger
@@ -49,16 +50,26 @@ class Executor:
     clock: Clock
     watchdog: Watchdog
     attendants: Attendants
+    submitter: Submitter
 
     @classmethod
-    def of(cls, workspace: Workspace, app: App, ledger: Ledger, clock: Clock, owner: str, slots: int) -> Executor:
+    def of(
+        cls,
+        workspace: Workspace,
+        app: App,
+        ledger: Ledger,
+        clock: Clock,
+        submitter: Submitter,
+        owner: str,
+        slots: int,
+    ) -> Executor:
         """The executor of this worker, with nothing started yet.
 
         Raises: InvalidInput: a kind runs in a child, which could not find it.
         """
         importable.check(app.kinds)
         attendants = Attendants(workspace, ledger, clock, Children(workspace, owner, slots))
-        return cls(workspace, app, ledger, clock, Watchdog(clock), attendants)
+        return cls(workspace, app, ledger, clock, Watchdog(clock), attendants, submitter)
 
     def begin(self, *, stay: bool) -> None:
         """A worker that stays has its children ready before there is work."""
@@ -149,6 +160,7 @@ class Executor:
             clock=self.clock,
             log=log,
             workspace=self.workspace,
+            submitter=self.submitter,
             deadline=None if left_ms is None else self.clock.monotonic() + left_ms / 1000,
             saving=self._saving(claim, kind, log),
             autosave_s=kind.autosave_s,

@@ -8,26 +8,29 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import msgspec
 
 from perenne import errors
+from perenne.core import limits
 from perenne.core.answers import Completion
-from perenne.core.job import Token
+from perenne.core.job import Receipt, Submission, Token
 from perenne.core.kind import Kind
-from perenne.errors import EngineError, NotAllowed, StaleToken, StoreFailed
+from perenne.core.lossless import first_loss
+from perenne.errors import EngineError, InvalidInput, NotAllowed, StaleToken, StoreFailed
 from perenne.files.workspace import Workspace
-from perenne.runtime import joblog
+from perenne.runtime import clock, joblog
 from perenne.runtime.context import Context, Tables
-from perenne.runtime.link import Link
-from perenne.runtime.saving import Also, Kept, Saving
-from perenne.store.checkpoints import Progress, Saved
+from perenne.runtime.link import MOST_BYTES, Link
+from perenne.runtime.patience import patiently
+from perenne.runtime.remotestore import RemoteStore
+from perenne.runtime.saving import Saving
 
 GONE = 71  # exit code of a child that was left alone
+MESSAGE_BYTES = MOST_BYTES - 1024  # what a batch may take, with the name of its verb
 
 
 class Caller:
@@ -96,30 +99,50 @@ class RemoteLedger:
         self._caller.ask("progress", done, total, message)
 
 
-class RemoteStore:
-    """Where an attempt in a child keeps its checkpoints: what is large it stages itself, the worker commits it."""
+class RemoteSubmitter:
+    """What stores the children of the attempt; the worker makes the requests, for it knows the app."""
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
+    app = None
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        self._caller.ask("lock_checkpoint")
+    def __init__(self, caller: Caller, workspace: Workspace) -> None:
+        self._caller, self._wake_folder = caller, workspace.wake_folder
+
+    def request_child(
+        self, parent: str, kind: Kind | str, input: object, name: str | None, wishes: Mapping[str, Any]
+    ) -> Submission:
+        known = kind if isinstance(kind, str) or not hasattr(kind, "version") else (kind.name, kind.version)
+        sent = (known, input if isinstance(input, bytes) else _as_json(input), name, dict(wishes))
         try:
-            yield
-        finally:
-            self._caller.ask("unlock_checkpoint")
+            _measured("input", sent)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise InvalidInput(f"request: {error}; give names, numbers, texts and times", field="wishes") from None
+        return msgspec.convert(self._caller.ask("request", *sent), Submission)
 
-    def last(self) -> Saved | None:
-        given = self._caller.ask("last_checkpoint")
-        return None if given is None else msgspec.convert(given, Saved)
+    def enter(self, batch: Sequence[Submission], patience_s: float, token: Token) -> list[Receipt]:
+        """As `Submitter.enter`; it is here that one waits, for the worker has the attempt to attend to."""
+        _measured("batch", batch)
 
-    def commit(self, saved: Saved, large: bool, progress: Progress | None, also: Also | None) -> Kept:
-        if also is not None:
-            raise NotAllowed(
-                "checkpoint: `also` writes into the ledger, and a child has none; use a thread"
-            )
-        return Kept(self._caller.ask("checkpoint", saved, large, progress))
+        def store() -> list[Receipt]:
+            return msgspec.convert(self._caller.ask("submit", list(batch)), list[Receipt])
+
+        return patiently(store, patience_s, self._wake_folder, clock.SYSTEM) if patience_s > 0 else store()
+
+
+def _as_json(input: object) -> bytes:
+    """Raises: InvalidInput: JSON would keep something else."""
+    try:
+        encoded = msgspec.json.encode(input)
+        loss = first_loss(msgspec.to_builtins(input), None)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        loss = str(error)
+    if loss is not None:
+        raise InvalidInput(f"input: {loss}; give what the kind's input type asks for", field="input")
+    return encoded
+
+
+def _measured(field: str, message: object) -> None:
+    """Raises: TooLarge: it fits no message."""
+    limits.check_size(field, len(msgspec.msgpack.encode(message)), MESSAGE_BYTES, "submit it in several steps")
 
 
 class RemoteLog:
@@ -140,8 +163,9 @@ class ChildContext(Context):
     """The context of an attempt in a child."""
 
     def __init__(self, caller: Caller, kind: Kind, token: Token, workspace: Workspace, **parts: Any) -> None:
-        saving = Saving(kind, token.job_id, token, workspace, RemoteStore(caller))
-        parts |= {"ledger": RemoteLedger(caller), "log": RemoteLog(caller), "saving": saving}
+        parts |= {"ledger": RemoteLedger(caller), "log": RemoteLog(caller)}
+        parts["submitter"] = RemoteSubmitter(caller, workspace)
+        parts["saving"] = Saving(kind, token.job_id, token, workspace, RemoteStore(caller.ask))
         super().__init__(token=token, workspace=workspace, autosave_s=kind.autosave_s, **parts)
         self._caller = caller
 

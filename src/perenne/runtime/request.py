@@ -5,6 +5,7 @@ What does not live here: what a kind takes as input (`core.kind`), and the bound
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
@@ -13,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from perenne.app import App
-from perenne.core import identity, takes
+from perenne.core import identity, limits, takes
 from perenne.core.job import Durability, OnDependency, Submission
 from perenne.core.kind import Kind
 from perenne.errors import InvalidInput
@@ -69,17 +70,56 @@ def make(app: App, kind: Kind | str, input: object, wishes: Wishes, *, now: int,
 
     Raises: UnknownKind, InvalidInput, TooLarge.
     """
+    kind = _known(app, kind)
+    return _made(kind, kind.encode_input(input), wishes.job_id or identity.job_id(now, luck.bytes(10)), wishes, now)
+
+
+def make_child(
+    app: App, kind: Kind | str, input: object, wishes: Wishes, *, parent: str, name: str | None, now: int
+) -> Submission:
+    """The request of a job that `parent` submits while it runs; the same name gives the same id whoever asks, and when.
+
+    Args: name: unique among the children of its parent; without it, those that ask for the same are one.
+    Raises: as `make`.
+    """
+    if wishes.job_id is not None:
+        raise InvalidInput("job_id: that of a child comes from its parent; give a name instead", field="job_id")
+    kind = _known(app, kind)
+    encoded = kind.encode_input(input)
+    name = _named_by_content(kind, encoded, wishes) if name is None else _checked(name)
+    request = _made(kind, encoded, identity.child_id(parent, name), wishes, now)
+    return msgspec.structs.replace(request, parent=parent)
+
+
+def _checked(name: str) -> str:
+    """A line of text: what we name by content has several, and so never meets a name that was given."""
+    if "\n" in limits.check_text("name", name, limits.NAME_BYTES):
+        raise InvalidInput(f"name: {name!r} has a line break; give one line", field="name", value=name)
+    return name
+
+
+def _named_by_content(kind: Kind, encoded: bytes, wishes: Wishes) -> str:
+    """By all that E-Q1 compares."""
+    needs = "\n".join(sorted(set(wishes.depends_on)))
+    digest = hashlib.sha256(f"{len(needs)}\n{needs}\n".encode() + encoded).hexdigest()
+    return f"\n{kind}\n{digest}"
+
+
+def _known(app: App, kind: Kind | str) -> Kind:
     try:
         kind = app.kind(kind) if isinstance(kind, str) else app.kind(kind.name, kind.version)
     except (AttributeError, TypeError):
         raise takes.refusal("kind", kind) from None
     importable.check([kind])
-    id = wishes.job_id or identity.job_id(now, luck.bytes(10))
+    return kind
+
+
+def _made(kind: Kind, encoded: bytes, id: str, wishes: Wishes, now: int) -> Submission:
     return Submission(
         id=id,
         kind=kind.name,
         version=kind.version,
-        input=kind.encode_input(input),
+        input=encoded,
         queue=wishes.queue or kind.queue,
         key=wishes.key,
         unique_key=wishes.unique_key,

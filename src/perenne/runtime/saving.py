@@ -1,7 +1,7 @@
 """The checkpoints of one attempt: the state it goes on from, and each state that it saves.
 
 A small state is one row; a large one is staged in a file, committed in the ledger, then promoted. What does not live
-here: the record (`core.checkpoint`), the files (`files.checkpoint`), the row (`store.checkpoints`), and when to save.
+here: the record (`files.record`), the files (`files.checkpoint`), the row (`store.checkpoints`), and when to save.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import Any, Protocol
 
-from perenne.core import checkpoint, limits
-from perenne.core.checkpoint import Checkpoint
+from perenne.core import limits
 from perenne.core.job import Token
 from perenne.core.kind import Kind
 from perenne.errors import (
@@ -26,7 +25,7 @@ from perenne.errors import (
     OutcomeUnknown,
     StorageError,
 )
-from perenne.files import atomic
+from perenne.files import atomic, record
 from perenne.files.checkpoint import Files, Named
 from perenne.files.workspace import Workspace
 from perenne.store.checkpoints import Checkpoints, Progress, Saved
@@ -92,7 +91,7 @@ class Saving:
             return None if saved is None else self._restored(saved)
 
     def _restored(self, saved: Saved) -> Any:
-        found = checkpoint.decode(bytes_of(saved, self._files))
+        found = record.decode(bytes_of(saved, self._files))
         if (found.job, found.kind) != (self._job_id, self._kind.name):
             raise CheckpointMismatch(f"it is of job {found.job}, kind {found.kind}")
         if (found.attempt, found.number, found.generation) != (saved.attempt, saved.number, saved.generation):
@@ -116,26 +115,26 @@ class Saving:
         if encoded == self._last and also is None:
             return Kept.UNCHANGED
         self._generation += 1
-        record = self._record(encoded, progress)
+        data = self._record(encoded, progress)
         large = len(encoded) > limits.STATE_IN_ROW_BYTES
         saved = Saved(
             attempt=self._token.attempt,
             number=self._token.number,
             generation=self._generation,
             sequences=self.sequences,
-            size_bytes=len(record),
-            sha256=hashlib.sha256(record).hexdigest(),
-            record=None if large else record,
+            size_bytes=len(data),
+            digest=hashlib.sha256(data).hexdigest(),
+            record=None if large else data,
             saved_at=now,
         )
         unshown = None if shown else progress
-        kept = self._staged(record, saved, unshown, also) if large else self.store.commit(saved, False, unshown, also)
+        kept = self._staged(data, saved, unshown, also) if large else self.store.commit(saved, False, unshown, also)
         self._last, self.stands = encoded, True
         return kept
 
     def _record(self, state: bytes, progress: Progress) -> bytes:
-        return checkpoint.encode(
-            Checkpoint(
+        return record.encode(
+            record.Checkpoint(
                 job=self._job_id,
                 kind=self._kind.name,
                 version=self._kind.version,
@@ -149,13 +148,13 @@ class Saving:
             )
         )
 
-    def _staged(self, record: bytes, saved: Saved, progress: Progress | None, also: Also | None) -> Kept:
+    def _staged(self, data: bytes, saved: Saved, progress: Progress | None, also: Also | None) -> Kept:
         staged = self._files.staged(saved.attempt, saved.number, saved.generation)
         with self.store.locked():
             if self._unsynced:
                 atomic.sync_folder(self._files.folder)  # before this nothing is staged beside a name in doubt
                 self._unsynced = False
-            self._files.stage(staged, record)
+            self._files.stage(staged, data)
             try:
                 kept = self.store.commit(saved, True, progress, also)
             except OutcomeUnknown:
@@ -209,13 +208,13 @@ def bytes_of(saved: Saved, files: Files) -> bytes:
     """The record that the ledger names. Raises: as `Files.find`; CheckpointCorrupt: the row's own record is damaged."""
     if saved.record is None:
         return files.find(named(saved))
-    if hashlib.sha256(saved.record).hexdigest() != saved.sha256:
+    if hashlib.sha256(saved.record).hexdigest() != saved.digest:
         raise CheckpointCorrupt("the record in the ledger has another SHA-256 than the ledger says")
     return saved.record
 
 
 def named(saved: Saved) -> Named:
-    return Named(saved.attempt, saved.number, saved.generation, saved.size_bytes, saved.sha256)
+    return Named(saved.attempt, saved.number, saved.generation, saved.size_bytes, saved.digest)
 
 
 def refused(error: StorageError) -> str:

@@ -27,6 +27,7 @@ _LINE_BYTES = 1 << 21  # longer than any line that is written
 
 class JobPage(msgspec.Struct, frozen=True, kw_only=True):
     """One job whole. number: attempts begun; spent: those that count against `max_attempts`.
+    parent: the job whose attempt submitted it.
 
     input, result: as JSON. Instants are UTC microseconds. truncated: lines of history were left out, the newest.
     """
@@ -41,6 +42,7 @@ class JobPage(msgspec.Struct, frozen=True, kw_only=True):
     priority: int
     key: str | None
     unique_key: str | None
+    parent: str | None
     number: int
     spent: int
     max_attempts: int

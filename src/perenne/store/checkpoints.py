@@ -1,6 +1,6 @@
 """What the ledger knows of the last checkpoint of a job, and how an attempt replaces it: one guarded statement.
 
-What does not live here: the record itself (`core.checkpoint`), and files (`files.checkpoint`).
+What does not live here: the record itself (`files.record`), and files (`files.checkpoint`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Saved(msgspec.Struct, frozen=True):
     generation: int
     sequences: int
     size_bytes: int
-    sha256: str
+    digest: str
     record: bytes | None
     saved_at: int
 

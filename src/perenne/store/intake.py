@@ -31,6 +31,8 @@ def check(wanted: Submission) -> None:
     Raises: InvalidInput, TooLarge, DependencyCycle: each names field, value, limit and next step.
     """
     check_uuid("id", wanted.id)
+    if wanted.parent is not None:
+        check_uuid("parent", wanted.parent)
     check_attempts(wanted.max_attempts)
     if wanted.max_interruptions is not None:
         check_attempts(wanted.max_interruptions, "max_interruptions")
@@ -254,4 +256,5 @@ def _row(wanted: Submission, change: Change, unmet: int, now: int) -> tuple[obje
         wanted.max_attempts,
         wanted.active_limit_ms,
         wanted.max_interruptions,
+        wanted.parent,
     )

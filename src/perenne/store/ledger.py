@@ -62,17 +62,27 @@ class Ledger:
             durable=wanted.durability is Durability.DURABLE,
         )
 
-    def submit_many(self, batch: Sequence[Submission], *, now: int, actor: str) -> list[Receipt]:
+    def submit_many(
+        self, batch: Sequence[Submission], *, now: int, actor: str, token: Token | None = None
+    ) -> list[Receipt]:
         """Store a batch in one transaction, all or none; its members may wait for each other, in any order.
 
-        Raises: as `submit`, naming the member; DependencyCycle names the path. Nothing was written then.
+        Args: token: of the running attempt that submits them as children of its job.
+        Raises: as `submit`, naming the member; DependencyCycle names the path. StaleToken: the attempt has lost its
+        right. Nothing was written then.
         """
         by_id = intake.check_batch(batch)
         order = [by_id[id] for id in ordered({wanted.id: wanted.dependencies for wanted in batch})]
         self._refuse_growth()
+
+        def work(tx: Transaction) -> dict[str, Receipt]:
+            if token is not None:
+                turns.held(tx, token)
+            return intake.enter_all(tx, order, now, actor)
+
         answers = self._write(
             "submit",
-            lambda tx: intake.enter_all(tx, order, now, actor),
+            work,
             lambda tx, receipts: proof.stored(tx, *receipts.values()),
             durable=intake.durability(order) is Durability.DURABLE,
         )
@@ -205,14 +215,7 @@ class Ledger:
 
         Raises: StaleToken.
         """
-
-        def work(tx: Transaction) -> tuple[bool, bool]:
-            row = tx.one("token_holds", **msgspec.structs.asdict(token))
-            if row is None:
-                raise writes.stale(token.job_id, token, turns.find(tx, token.job_id))
-            return bool(row[0]), bool(row[1])
-
-        return self._driver.read(work)
+        return self._driver.read(lambda tx: turns.held(tx, token))
 
     def progress(self, token: Token, done: int, total: int | None, message: str | None, *, now: int) -> None:
         """Keep the progress of a running attempt.

@@ -33,8 +33,8 @@ Number = Annotated[int, Meta(ge=0, le=_MOST)]
 class JobLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One job in short, without input and result; the order of fields is the order of the query's columns.
 
-    number: attempts begun. spent: those that count against `max_attempts`. due_at: 0, or when it may begin. Instants
-    are UTC microseconds since 1970.
+    number: attempts begun. spent: those that count against `max_attempts`. due_at: 0, or when it may begin. parent: the
+    job whose attempt submitted it. Instants are UTC microseconds since 1970.
     """
 
     id: Uuid
@@ -60,6 +60,7 @@ class JobLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     updated_at: Number
     finished_at: Number | None
     revision: Annotated[int, Meta(ge=1, le=_MOST)]
+    parent: Uuid | None
 
 
 class WorkerLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -149,6 +149,7 @@ class Job(Record, frozen=True):
     finished_at: Instant | None
     revision: Number
     max_interruptions: Attempts | None = None  # in exports of before it was kept
+    parent: Uuid | None = None  # the same
 
     sizes = {
         "kind": limits.NAME_BYTES,

@@ -84,9 +84,9 @@ class Retention:
 
         A step that met only jobs that must stay is answered too, with nothing.
 
-        A job stays while any job that stays names it as a dependency, and the newest job of all stays, so that no place
-        is given twice. Ages are counted from `now`. The removal leaves one line of history: each step replaces it by
-        the sum up to then.
+        A job stays while any job that stays names it as a dependency or its parent has not ended, and the newest job of
+        all stays, so that no place is given twice. Ages are counted from `now`. The removal leaves one line of history:
+        each step replaces it by the sum up to then.
         Args: step: at most so many jobs a transaction, which removes at most 4096 rows, or one job.
         Raises: InvalidInput, before anything is removed; StorageError.
         Guarantees: stopped or killed between or inside steps, each job is there whole or gone whole.

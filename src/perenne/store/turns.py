@@ -47,6 +47,17 @@ def find(tx: Transaction, job_id: str) -> Job | None:
     return rows.job(row) if row else None
 
 
+def held(tx: Transaction, token: Token) -> tuple[bool, bool]:
+    """Whether cancel and pause are asked of the attempt that holds this token.
+
+    Raises: StaleToken: none does.
+    """
+    row = tx.one("token_holds", **msgspec.structs.asdict(token))
+    if row is None:
+        raise writes.stale(token.job_id, token, find(tx, token.job_id))
+    return bool(row[0]), bool(row[1])
+
+
 def end(tx: Transaction, ending: Ending, now: int, actor: str) -> list[Job]:
     """Record how an attempt ended, inside a transaction; as `Ledger.end`."""
     return settle(tx, ending.token, ending.ended, ending.ended.active_ms, now, ending.luck, actor)

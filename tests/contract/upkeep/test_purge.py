@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from perenne.core import events
+from perenne.core.job import Submission
 from perenne.core.states import JobState
 from perenne.errors import InvalidInput, StoreFailed
 from perenne.runtime.pruner import Pruner
@@ -163,6 +164,21 @@ def test_what_an_unfinished_job_needs_stays(place: Any) -> None:
     purge(place, EVERYTHING)
     assert place.ids() == {waiting}
     is_sound(place)
+
+
+def test_a_child_stays_until_its_parent_has_ended(place: Any) -> None:
+    """A parent that is still to run may ask for its child again, and finds it; after its end the child goes."""
+    parent = place.submit()
+    token = place.claim()
+    wanted = Submission(id="33333333-3333-4333-8333-333333333333", kind="child", version=1, input=b"{}", parent=parent)
+    place.ledger.submit_many([wanted], now=place.tick(), actor=f"job:{parent}", token=token)
+    place.cancel(wanted.id)
+    waiting = last(place)
+    purge(place, EVERYTHING)
+    assert place.ids() == {parent, wanted.id, waiting}
+    place.end(token, events.Returned())
+    purge(place, EVERYTHING)
+    assert place.ids() == {waiting}
 
 
 @pytest.mark.parametrize("step", [1, 2, 7, 256])

@@ -59,6 +59,7 @@ create table job (
     updated_at integer not null,
     finished_at integer,
     revision integer not null default 1, max_interruptions integer check (max_interruptions between 1 and 100),
+    parent text,
     check ((attempt is not null) = (state = 'RUNNING'))
 ) strict;
 
@@ -158,6 +159,8 @@ create index notice_of_listener on notice (listener, at);
 
 create index notice_of_job on notice (job);
 
+create index job_parent on job (parent) where parent is not null;
+
 create table app_schema (
     singleton integer primary key check (singleton = 1),
     version integer not null check (version > 0)
@@ -171,7 +174,7 @@ create table checkpoint (
     generation integer not null check (generation > 0),
     sequences integer not null check (sequences >= 0),
     size_bytes integer not null check (size_bytes > 0),
-    sha256 text not null check (length(sha256) = 64),
+    digest text not null check (length(digest) = 64),
     record blob,
     saved_at integer not null
 ) strict;

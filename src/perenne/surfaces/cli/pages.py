@@ -98,6 +98,8 @@ def _facts(page: Any) -> Iterator[tuple[str, str]]:
     )
     if page.key is not None:
         yield "key", page.key
+    if page.parent is not None:
+        yield "parent", page.parent
     if page.waits_for:
         yield "waits for", views.count(page.waits_for, "job")
     if page.due_at:

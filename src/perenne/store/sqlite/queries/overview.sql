@@ -63,7 +63,7 @@ select
     seq,
     id, kind, version, queue, state, reason, priority, number, spent, max_attempts, failures, interruptions,
     cancel_asked, pause_asked, progress_done, progress_total, substr(progress_message, 1, 120),
-    substr(diagnostic, 1, 240), submitted_at, due_at, updated_at, finished_at, revision
+    substr(diagnostic, 1, 240), submitted_at, due_at, updated_at, finished_at, revision, parent
 from job
 where seq in (select value from json_each(:places))
 

@@ -24,6 +24,7 @@ limit :limit
 
 -- name: purge_sizes
 -- Which of the named jobs may still go, how many rows each has in all, and whether any job names it, newest end first.
+-- A child stays while its parent may ask for it again.
 -- :jobs, :states (JSON), :before_at, :before_seq
 select
     seq, id,
@@ -40,6 +41,12 @@ and finished_at is not null
 and (finished_at, seq) < (:before_at, :before_seq)
 and state in (select value from json_each(:states))
 and seq < (select max(seq) from job)
+and not exists (
+    select 1
+    from job as parent
+    where parent.id = job.parent
+    and parent.finished_at is null
+)
 order by finished_at desc, seq desc
 
 -- name: named_by_others

@@ -6,7 +6,7 @@ create table checkpoint (
     generation integer not null check (generation > 0),
     sequences integer not null check (sequences >= 0),
     size_bytes integer not null check (size_bytes > 0),
-    sha256 text not null check (length(sha256) = 64),
+    digest text not null check (length(digest) = 64),
     record blob,
     saved_at integer not null
 ) strict;

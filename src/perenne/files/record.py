@@ -1,7 +1,7 @@
 """A checkpoint as one record of bytes, and back: whose it is, the state of the work, its exact size and its checksum.
 
-Reading is bounded and trusts nothing. What does not live here: where records are kept (`files.checkpoint`, the store),
-and what a state means (`core.kind`).
+Reading is bounded and trusts nothing. What does not live here: where records are kept (`checkpoint`, the store), and
+what a state means (`core.kind`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from perenne.core import limits
 from perenne.errors import CheckpointCorrupt, CheckpointUnsupported
 
+STATE_BYTES = 64 << 20  # of the state in it
+RECORD_BYTES = STATE_BYTES + 4096
 MAGIC = b"PERENCHK"
 FORMAT = 1
 _HEAD = struct.Struct(">8sIQ")  # magic, format, bytes of the whole record
@@ -24,7 +25,7 @@ _MOST = 1 << 62
 
 Count = Annotated[int, Meta(ge=0, le=_MOST)]
 Number = Annotated[int, Meta(ge=1, le=_MOST)]
-Name = Annotated[str, Meta(min_length=1, max_length=limits.NAME_BYTES)]
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class Checkpoint(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -82,6 +83,6 @@ def decode(data: bytes) -> Checkpoint:
         raise CheckpointCorrupt(f"its values are none of a checkpoint: {error}") from None
     if found.total is not None and found.done > found.total:
         raise CheckpointCorrupt(f"it has done {found.done} of {found.total}")
-    if len(found.state) > limits.STATE_BYTES:
-        raise CheckpointCorrupt(f"its state has {len(found.state)} bytes, the limit is {limits.STATE_BYTES}")
+    if len(found.state) > STATE_BYTES:
+        raise CheckpointCorrupt(f"its state has {len(found.state)} bytes, the limit is {STATE_BYTES}")
     return found
