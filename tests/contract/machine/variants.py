@@ -20,7 +20,7 @@ from perenne.core.job import Job, Outcome, Receipt
 from perenne.core.publication import Published
 from perenne.core.states import JobState
 from perenne.store import claims, dependants, intake, ledger, moves, turns, writes
-from perenne.store.ledger import Ledger
+from perenne.store.ledger import Ledger, Place
 from perenne.store.sqlite import driver
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -147,11 +147,11 @@ def claim_outside_the_transaction(patch: pytest.MonkeyPatch) -> None:
 
     def claim(self: Ledger, lanes: Sequence[Any], *, owner: str, attempt: str, now: int) -> Any:
         self._driver.write(lambda tx: tx.run("ripen", now=now, limit=256))
-        best = self._driver.read(lambda tx: None if any(tx.one("read_store")[2:]) else claims._best(tx, lanes, 1))
+        best = self._driver.read(lambda tx: None if any(tx.one("read_store")[2:]) else claims._best(tx, lanes, Place("", 1)))
         if not best:
             return None
         epoch = self._driver.read(lambda tx: tx.one("read_store")[1])
-        return self._driver.write(lambda tx: claims._start(tx, best[0], owner, attempt, epoch, now))
+        return self._driver.write(lambda tx: claims._start(tx, best[0][0], owner, attempt, epoch, now))
 
     patch.setattr(Ledger, "claim", claim)
 
@@ -261,8 +261,8 @@ def alone_in_company(patch: pytest.MonkeyPatch) -> None:
 
 @planted("Whoever does not run alone overtakes a job that does.")
 def alone_is_overtaken(patch: pytest.MonkeyPatch) -> None:
-    def who(best: list[Job], company: bool) -> list[Job]:
-        return [job for job in best if not job.runs_alone] or ([] if company else best[:1])
+    def who(best: list[Any], company: bool) -> list[Any]:
+        return [head for head in best if not head[0].runs_alone] or ([] if company else best[:1])
 
     patch.setattr(claims, "_who_may_run_together", who)
 
@@ -363,7 +363,7 @@ def due_time_ignored(patch: pytest.MonkeyPatch) -> None:
 @planted("Jobs are claimed in the order of submission, whatever their priority.")
 def priority_ignored(patch: pytest.MonkeyPatch) -> None:
     instead(patch, "best_in_lane", ("order by rank, seq", "order by seq"))
-    patch.setattr(claims, "sorted", lambda jobs, key: sorted(jobs, key=lambda job: job.seq), raising=False)
+    patch.setattr(claims, "sorted", lambda heads, key: sorted(heads, key=lambda head: head[0].seq), raising=False)
 
 
 @planted("A paused queue still hands out its jobs.")
