@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from perenne.core import limits, lossless, takes
+from perenne.core.estimate import Estimate
 from perenne.core.publication import Publication, Published
 from perenne.core.retry import Backoff
 from perenne.core.takes import Confinement, Isolation
@@ -50,6 +51,7 @@ class Kind:
         migrates, migrate: older versions whose jobs this kind runs, and what makes a state of this version from one of
             theirs: `migrate(old_version, state)` is given plain values.
         autosave_s: a boundary that comes so long after the last checkpoint saves what `context.keep` was given.
+        estimate: what a sequence needs, or a function of the input that says so; None: the governor is not asked.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Kind:
     migrates: tuple[int, ...] = ()
     migrate: Callable[[int, Any], Any] | None = None
     autosave_s: float | None = None
+    estimate: Estimate | Callable[[Any], Estimate] | None = None
 
     def __post_init__(self) -> None:
         takes.check("kind: ", name=self.name)
@@ -206,6 +209,27 @@ class Kind:
     @cached_property
     def _state_decoder(self) -> msgspec.msgpack.Decoder[Any]:
         return msgspec.msgpack.Decoder(self.state_type, strict=True)
+
+    def estimate_of(self, encoded: bytes) -> Estimate | None:
+        """What a job with this input needs; None when the governor is not asked.
+
+        Raises: InvalidInput: the kind's function gives no estimate for this input, or an invalid one.
+        """
+        if self.estimate is None or isinstance(self.estimate, Estimate):
+            return self.estimate
+        try:
+            given = self.estimate(self.read_input(encoded))
+        except InvalidInput:
+            raise
+        except Exception as error:
+            said = limits.clip(f"{type(error).__name__}: {error}", limits.NAME_BYTES)
+            raise InvalidInput(f"estimate of {self}: its function failed, {said}; mend it", field="estimate") from error
+        if not isinstance(given, Estimate):
+            raise InvalidInput(
+                f"estimate of {self}: its function gave a {type(given).__name__}; let it give an Estimate",
+                field="estimate",
+            )
+        return given
 
     @cached_property
     def _decoder(self) -> msgspec.json.Decoder[Any]:

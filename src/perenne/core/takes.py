@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, get_args
 
 from perenne.core import limits
+from perenne.core.estimate import Estimate
 from perenne.core.job import Submission
 from perenne.core.states import FINAL, JobState
 from perenne.errors import InvalidInput
@@ -201,6 +202,12 @@ _WANTED: dict[str, Wanted] = {
     "migrates": _some(lambda one: type(one) is int and one > 0, "a tuple of versions"),
     "migrate": _or_none(_FUNCTION, _LEFT_OUT),
     "autosave_s": _or_none(_seconds(0.001), ", or None: only when the handler saves"),
+    "estimate": _or_none(
+        Wanted(
+            lambda value: isinstance(value, Estimate) or callable(value),
+            "; give an Estimate, or a function of the input",
+        ),
+    ),
     "base_s": _seconds(),
     "cap_s": _seconds(),
 }

@@ -84,8 +84,6 @@ class Saving:
 
         Raises: one of `REFUSALS`; StoreBusy, StoreFailed: it is not known yet.
         """
-        if self._token.number == 1:
-            return None  # nobody saved before it
         with self.store.locked():
             saved = self.store.last()
             return None if saved is None else self._restored(saved)
