@@ -6,9 +6,9 @@ Every verb here is safe to call from the handler's own thread only.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from perenne.core import limits, takes
 from perenne.core.answers import Completion
@@ -20,46 +20,18 @@ from perenne.crashpoints import crash_point
 from perenne.errors import DiskLow, InvalidInput, StaleToken, StorageError, Unwound
 from perenne.files import atomic
 from perenne.files.workspace import Workspace
+from perenne.runtime.asks import Log as Log
+from perenne.runtime.asks import Right, Submits
+from perenne.runtime.asks import Tables as Tables
 from perenne.runtime.clock import Clock
+from perenne.runtime.saving import Kept, Saving
 from perenne.runtime.stop import Stop
 from perenne.runtime.wishes import Wishes
 
 R = TypeVar("R")
+Give = Callable[[], object]
 
 PROGRESS_EVERY_S = 0.1
-
-
-class Log(Protocol):
-    """Where a line about the attempt goes."""
-
-    def write(self, level: str, message: str, **fields: Any) -> bool: ...
-
-
-class Right(Protocol):
-    """What a context asks of the ledger, under the token of its attempt."""
-
-    def check(self, token: Token) -> tuple[bool, bool]: ...
-
-    def progress(self, token: Token, done: int, total: int | None, message: str | None, *, now: int) -> None: ...
-
-
-class Submits(Protocol):
-    """What stores the children of an attempt, under its token."""
-
-    @property
-    def app(self) -> Any: ...
-
-    def request_child(
-        self, parent: str, kind: Kind | str, input: object, name: str | None, wishes: Mapping[str, Any]
-    ) -> Submission: ...
-
-    def enter(self, batch: Sequence[Submission], patience_s: float, token: Token) -> list[Receipt]: ...
-
-
-class Tables(Protocol):
-    """The app's own tables, inside the transaction that completes the job."""
-
-    def execute(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = (), /) -> list[tuple[Any, ...]]: ...
 
 
 class Context:
@@ -81,6 +53,8 @@ class Context:
         workspace: Workspace,
         submitter: Submits,
         deadline: float | None,
+        saving: Saving,
+        autosave_s: float | None = None,
         grant: Reservation | None = None,
     ) -> None:
         self.job_id = job.id
@@ -98,6 +72,10 @@ class Context:
         self._done, self._total = 0, None  # type: int, int | None
         self._unkept: tuple[int, int | None, str | None] | None = None
         self._kept_at = float("-inf")
+        self.saving = saving
+        self._autosave_s, self._give = autosave_s, None  # type: float | None, Give | None
+        self._saved_at = clock.monotonic()
+        self.state: Any = None
 
     @property
     def workspace(self) -> Path:
@@ -126,8 +104,11 @@ class Context:
     def boundary(self) -> None:
         """A point where the attempt may end: for cancel, a limit, a stopping worker or a pause.
 
+        What was given to `keep` is saved before the attempt ends so that the job can go on, and when it is time.
         Raises: Cancelled, Unwound: let them pass.
         """
+        if self._give is not None and not self._wishes.fenced:
+            self._save_by_itself(self._give)
         self._wishes.meet()
 
     def progress(self, done: int, total: int | None = None, message: str | None = None) -> None:
@@ -173,6 +154,50 @@ class Context:
             self._unkept = None
         except (StorageError, DiskLow) as error:
             self._log.write("warning", "progress_not_kept", error=str(error))
+
+    def checkpoint(self, state: object, *, also: Callable[[Tables], object] | None = None) -> Kept:
+        """Save what the job goes on from after a pause, a kill or a failed attempt; `state` has it then.
+
+        Args: state: fits the kind's state type, 64 MiB at most. also: as of `complete`, in the same transaction.
+        Returns: what became of it; an unchanged state is not written again.
+        Raises: Unwound: the right is lost. InvalidInput, TooLarge, StoreBusy, StoreFailed, DiskLow, NotDurable: the
+        last checkpoint stands.
+        Guarantees: once this returned, a crash at any point goes on from this state or a later one, never a mixture.
+        """
+        progress = (self._done, self._total, None if self._unkept is None else self._unkept[2])
+        try:
+            kept = self.saving.save(state, progress, self._unkept is None, self._clock.now(), also)
+        except StaleToken:
+            self._wishes.ask("stale")
+            raise Unwound("stale") from None
+        if kept is not Kept.UNCHANGED:
+            self._unkept = None
+        self._saved_at = self._clock.monotonic()
+        return kept
+
+    def restore(self) -> None:
+        """Find the state that the job goes on from. Raises: as `Saving.restore`."""
+        self.state = self.saving.restore()
+
+    def keep(self, give: Give) -> None:
+        """From now on boundaries save what `give` answers: every `autosave_s` of the kind, and before a pause."""
+        self._give = give
+
+    @property
+    def may_save(self) -> bool:
+        """Whether a boundary may write: something was given to `keep`."""
+        return self._give is not None
+
+    def _save_by_itself(self, give: Give) -> None:
+        ends = self._wishes.first in ("pause", "suspend", "quota", "limit")
+        due = self._autosave_s is not None and self._clock.monotonic() - self._saved_at >= self._autosave_s
+        if not ends and not due:
+            return
+        try:
+            self.checkpoint(give())
+        except (StorageError, DiskLow) as error:  # nobody asked for it: the last one stands
+            self._saved_at = self._clock.monotonic()
+            self._log.write("warning", "checkpoint_not_saved", error=str(error))
 
     def may_publish(self) -> None:
         """Ask the ledger whether this attempt still holds its right, and whether it should end instead.

@@ -139,9 +139,9 @@ def test_plan_says_what_would_be_done_and_does_nothing(version: int, old_ledger:
     assert trouble.contents(path.parent) == before
     assert [step.number for step in steps] == list(range(version + 1, migration.known() + 1))
     assert steps[-1] == migrate.Step(
-        8,
-        "reservations",
-        "What jobs say they need, what they hold while they run, and which classes of them wait for it.",
+        9,
+        "checkpoints",
+        "The last checkpoint of each job that has one; without a record it lies in a file, whose digest stands here.",
     )
     opened(path).close()
     assert migration.plan(path) == []
