@@ -32,6 +32,7 @@ R = TypeVar("R")
 Give = Callable[[], object]
 
 PROGRESS_EVERY_S = 0.1
+SAMPLE_S = 1.0  # as the governor looks at the machine
 
 
 class Context:
@@ -56,6 +57,8 @@ class Context:
         saving: Saving,
         autosave_s: float | None = None,
         grant: Reservation | None = None,
+        sequenced: Sequenced | None = None,
+        keeps_frame: bool = False,
     ) -> None:
         self.job_id = job.id
         self.batch, self.threads = (grant.batch, grant.threads) if grant is not None else (1, 1)
@@ -64,6 +67,8 @@ class Context:
         self.deadline = deadline
         self.published = False
         self.used: tuple[int, int | None] | None = None
+        self.broke = False
+        self.sequenced, self._keeps_frame = sequenced, keeps_frame
         self.peak_bytes: int | None = None
         self.completion: Completion | None = None
         self._token, self._wishes, self._ledger, self._clock, self._log = token, wishes, ledger, clock, log
@@ -107,6 +112,8 @@ class Context:
         What was given to `keep` is saved before the attempt ends so that the job can go on, and when it is time.
         Raises: Cancelled, Unwound: let them pass.
         """
+        if self.broke:
+            raise Unwound("sequence")  # the handler went on although its frame was unwound
         if self._give is not None and not self._wishes.fenced:
             self._save_by_itself(self._give)
         self._wishes.meet()
@@ -174,6 +181,38 @@ class Context:
             self._unkept = None
         self._saved_at = self._clock.monotonic()
         return kept
+
+    def sequence_break(self, state: object) -> None:
+        """The end of a sequence: save `state`, and give way to whoever waits for resources with a better place.
+
+        Where the governor would grant the same again it returns, and nothing but the checkpoint is written. Else the
+        reservation is given back and the frame is unwound; once it is granted, the handler is called again with this
+        state in `state`, in the same attempt. So a handler is a loop that begins with `state`.
+        Raises: Cancelled, Unwound: let them pass; and as `checkpoint`.
+        """
+        self.boundary()
+        self.saving.sequences += 1
+        self.checkpoint(state)
+        self._wishes.meet()
+        if self.sequenced is None or self.sequenced.may_go_on():
+            return
+        if self._keeps_frame:
+            self._wait(self.sequenced)
+            return
+        self.broke = True
+        raise Unwound("sequence")
+
+    def _wait(self, sequenced: Sequenced) -> None:
+        """Wait in this thread for the next sequence, where the frame cannot be unwound."""
+        if not sequenced.give_way():
+            return
+        try:
+            while (grant := sequenced.take_up()) is None:
+                self._wishes.meet()
+                self._wishes.wait(SAMPLE_S)
+            self.batch, self.threads = grant.batch, grant.threads
+        finally:
+            sequenced.stay()
 
     def restore(self) -> None:
         """Find the state that the job goes on from. Raises: as `Saving.restore`."""

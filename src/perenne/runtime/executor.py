@@ -105,7 +105,7 @@ class Executor:
             return self._ended(started, wishes, call.failure(kind, error, log), Published.absent())
         published = lookup.look(kind, publication)
         crash_point("run.looked_up")
-        if published.state == "absent" and _comes_after_another(claim):
+        if published.state == "absent" and _comes_after_another(claim) and claim.sequence == 1:
             published = lookup.clean(kind, publication)
         if published.state != "absent":
             return self._ended(started, wishes, events.NotCalled(), published)
@@ -190,6 +190,8 @@ class Executor:
             saving=self._saving(claim, kind, log),
             autosave_s=kind.autosave_s,
             grant=claim.grant,
+            sequenced=None if claim.grant is None else self.governor.sequences_of(claim.token),
+            keeps_frame=kind.keep_frame,
         )
 
     def _saving(self, claim: Claim, kind: Kind, log: JobLog) -> Saving:
