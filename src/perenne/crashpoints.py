@@ -65,6 +65,9 @@ POINTS: tuple[str, ...] = (
     "checkpoint.folder_synced",
     "checkpoint.leftover_removed",  # a stage file that no row names, or a file of a job that goes on no more
     "checkpoint.lock_removed",
+    "mail.parsed",  # nothing of it is kept yet
+    "mail.built",
+    "mail.children_submitted",  # the messages nested in it have their jobs
     "publish.begun",
     "publish.folder_made",
     "publish.leftover_removed",  # the stage file of a dead attempt of the same identity
