@@ -76,7 +76,7 @@ class Attendants:
             self.children.give_back(child, one.resident_bytes)
         else:
             self.children.lose()
-        context.peak_bytes = one.peak_bytes
+        context.breaks.peak_bytes = one.peak_bytes
         log.write("info", "child_measured", peak_bytes=one.peak_bytes)
         return answer
 
@@ -205,9 +205,9 @@ class Attendant:
 
     @property
     def _sequenced(self) -> Sequenced:
-        if self._context.sequenced is None:
-            raise ValueError("the attempt holds no reservation")
-        return self._context.sequenced
+        sequenced: Sequenced | None = self._context.breaks.sequenced
+        assert sequenced is not None, "a child without a grant asks for no sequence"
+        return sequenced
 
     def _check(self) -> tuple[bool, bool]:
         if self._wishes.fenced:

@@ -20,9 +20,11 @@ from perenne.crashpoints import crash_point
 from perenne.errors import DiskLow, InvalidInput, StaleToken, StorageError, Unwound
 from perenne.files import atomic
 from perenne.files.workspace import Workspace
+from perenne.runtime import own
 from perenne.runtime.asks import Log as Log
-from perenne.runtime.asks import Right, Submits
+from perenne.runtime.asks import Right, Sequenced, Submits
 from perenne.runtime.asks import Tables as Tables
+from perenne.runtime.breaks import Breaks
 from perenne.runtime.clock import Clock
 from perenne.runtime.saving import Kept, Saving
 from perenne.runtime.stop import Stop
@@ -32,14 +34,10 @@ R = TypeVar("R")
 Give = Callable[[], object]
 
 PROGRESS_EVERY_S = 0.1
-SAMPLE_S = 1.0  # as the governor looks at the machine
 
 
 class Context:
-    """One attempt, as its handler sees it.
-
-    batch, threads: what the governor granted to a kind with an estimate: items of one sequence, and CPU threads.
-    """
+    """One attempt, as its handler sees it."""
 
     def __init__(
         self,
@@ -61,15 +59,11 @@ class Context:
         keeps_frame: bool = False,
     ) -> None:
         self.job_id = job.id
-        self.batch, self.threads = (grant.batch, grant.threads) if grant is not None else (1, 1)
         self.attempt = token.number
         self.publication = publication
         self.deadline = deadline
         self.published = False
-        self.used: tuple[int, int | None] | None = None
-        self.broke = False
-        self.sequenced, self._keeps_frame = sequenced, keeps_frame
-        self.peak_bytes: int | None = None
+        self.breaks = Breaks(wishes, grant, sequenced, keeps_frame=keeps_frame)
         self.completion: Completion | None = None
         self._token, self._wishes, self._ledger, self._clock, self._log = token, wishes, ledger, clock, log
         self._workspace, self._stage = workspace, None  # type: Workspace, Path | None
@@ -81,6 +75,16 @@ class Context:
         self._autosave_s, self._give = autosave_s, None  # type: float | None, Give | None
         self._saved_at = clock.monotonic()
         self.state: Any = None
+
+    @property
+    def batch(self) -> int:
+        """How many items the governor granted for this sequence."""
+        return self.breaks.grant.batch
+
+    @property
+    def threads(self) -> int:
+        """How many CPU threads it granted."""
+        return self.breaks.grant.threads
 
     @property
     def workspace(self) -> Path:
@@ -112,8 +116,7 @@ class Context:
         What was given to `keep` is saved before the attempt ends so that the job can go on, and when it is time.
         Raises: Cancelled, Unwound: let them pass.
         """
-        if self.broke:
-            raise Unwound("sequence")  # the handler went on although its frame was unwound
+        self.breaks.meet()
         if self._give is not None and not self._wishes.fenced:
             self._save_by_itself(self._give)
         self._wishes.meet()
@@ -125,13 +128,7 @@ class Context:
         Guarantees: a store that is busy or full delays what is shown and fails nobody.
         """
         total = self._total if total is None else total
-        if not all(_is_count(number) for number in (done, total)):
-            raise InvalidInput(f"progress: done {done!r} of {total!r}; give whole numbers from 0", field="done")
-        if done < self._done or (total is not None and done > total):
-            raise InvalidInput(
-                f"progress: done {done} of {total}, it was {self._done}; it may only grow, up to the total",
-                field="done",
-            )
+        own.check_progress(done, total, self._done)
         self._done, self._total = done, total
         self._unkept = (done, total, None if message is None else limits.clip(message))
         if self._clock.monotonic() - self._kept_at >= PROGRESS_EVERY_S:
@@ -144,11 +141,7 @@ class Context:
         measures the memory by itself.
         Raises: InvalidInput.
         """
-        if not _is_count(items) or not _is_count(peak_bytes):
-            raise InvalidInput(
-                f"measured: items {items!r}, peak_bytes {peak_bytes!r}; give whole numbers from 0", field="items"
-            )
-        self.used = (items, peak_bytes)
+        self.breaks.measured(items, peak_bytes)
 
     def keep_progress(self) -> None:
         """Write the newest progress, if it is not in the ledger yet."""
@@ -194,25 +187,7 @@ class Context:
         self.saving.sequences += 1
         self.checkpoint(state)
         self._wishes.meet()
-        if self.sequenced is None or self.sequenced.may_go_on():
-            return
-        if self._keeps_frame:
-            self._wait(self.sequenced)
-            return
-        self.broke = True
-        raise Unwound("sequence")
-
-    def _wait(self, sequenced: Sequenced) -> None:
-        """Wait in this thread for the next sequence, where the frame cannot be unwound."""
-        if not sequenced.give_way():
-            return
-        try:
-            while (grant := sequenced.take_up()) is None:
-                self._wishes.meet()
-                self._wishes.wait(SAMPLE_S)
-            self.batch, self.threads = grant.batch, grant.threads
-        finally:
-            sequenced.stay()
+        self.breaks.ask()
 
     def restore(self) -> None:
         """Find the state that the job goes on from. Raises: as `Saving.restore`."""
@@ -309,12 +284,7 @@ class Context:
         Raises: as `submit`, naming the member; a circle of dependencies by its path.
         """
         takes.check(children=children, patience_s=patience_s)
-        for wanted in children:
-            if wanted.parent != self.job_id:
-                raise InvalidInput(
-                    f"children: job {wanted.id} is none of job {self.job_id}; make it with this context's request",
-                    field="children",
-                )
+        own.check(self.job_id, children)
         if self._wishes.fenced:
             raise StaleToken(f"job {self.job_id}: attempt {self.attempt} is past its time; nothing of it is kept")
         try:
@@ -326,7 +296,3 @@ class Context:
     def log(self, message: str, *, level: str = "info", **fields: Any) -> None:
         """One line in the job's log, at most 1 MiB an attempt."""
         self._log.write(level, message, **fields)
-
-
-def _is_count(number: int | None) -> bool:
-    return number is None or (type(number) is int and 0 <= number < 1 << 63)

@@ -134,12 +134,12 @@ class Executor:
 
     def _with_use(self, prepared: Prepared, ended: events.Ended) -> events.Ended:
         """The end, with what the sequence took when the governor granted it."""
-        context, grant = prepared.context, prepared.claim.grant
+        breaks, grant = prepared.context.breaks, prepared.claim.grant
         done = isinstance(ended.answer, events.Returned | events.Broke)
-        if grant is None or not (done or context.used):
+        if grant is None or not (done or breaks.used):
             return ended
-        items, peak_bytes = context.used or (grant.batch, None)
-        used = events.Used(items, ended.active_ms - prepared.claim.used_ms, peak_bytes or context.peak_bytes)
+        items, peak_bytes = breaks.used or (grant.batch, None)
+        used = events.Used(items, ended.active_ms - prepared.claim.used_ms, peak_bytes or breaks.peak_bytes)
         return msgspec.structs.replace(ended, used=used)
 
     def limited(self, prepared: Prepared) -> AbstractContextManager[None]:
