@@ -38,10 +38,11 @@ class Durability(StrEnum):
 
 
 class OnDependency(StrEnum):
-    """What a job does when a dependency ends badly."""
+    """What a job does when a dependency ends badly: wait for a person, fail, or go on with what came of it."""
 
     BLOCK = "block"
     FAIL = "fail"
+    CONTINUE = "continue"
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -75,7 +76,6 @@ class Job(msgspec.Struct, frozen=True):
     input: bytes
     publications: str  # JSON object: name -> UUID
     requested_at: int
-    on_dependency: OnDependency
     unmet: int  # dependencies that are neither COMPLETED nor waived
     max_attempts: int
     spent: int
@@ -97,6 +97,7 @@ class Job(msgspec.Struct, frozen=True):
     revision: int
     max_interruptions: int | None = None  # None: interruptions spend attempts
     parent: str | None = None  # the job whose attempt submitted it
+    on_dependency: OnDependency = OnDependency.BLOCK
 
     @property
     def is_final(self) -> bool:

@@ -128,7 +128,6 @@ class Job(Record, frozen=True):
     input: bytes
     publications: Text
     requested_at: Instant
-    on_dependency: OnDependency
     unmet: Count
     max_attempts: Attempts
     spent: Count
@@ -150,6 +149,7 @@ class Job(Record, frozen=True):
     revision: Number
     max_interruptions: Attempts | None = None  # in exports of before it was kept
     parent: Uuid | None = None  # the same
+    on_dependency: OnDependency = OnDependency.BLOCK
 
     sizes = {
         "kind": limits.NAME_BYTES,

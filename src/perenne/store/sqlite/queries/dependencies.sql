@@ -1,8 +1,8 @@
 -- name: insert_dependency
--- One job waits for another.
--- :job, :needs
-insert into dependency (job, needs)
-values (:job, :needs)
+-- One job waits for another; waived: that one ended badly, and the job goes on with it.
+-- :job, :needs, :waived
+insert into dependency (job, needs, waived)
+values (:job, :needs, :waived)
 
 -- name: needs_of_job
 -- Ids and states of what a job waits for, in the order of submission.
@@ -43,6 +43,14 @@ update dependency
 set waived = 1
 where job = :job
 and needs in (select seq from job where state <> 'COMPLETED')
+
+-- name: waive_dependency
+-- What the job waits for ended badly, and it goes on with that.
+-- :job, :needs
+update dependency
+set waived = 1
+where job = :job
+and needs = :needs
 
 -- name: claim_dependency
 -- A waived dependency counts again, since it was started again.
