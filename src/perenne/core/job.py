@@ -6,6 +6,7 @@ Instants are UTC microseconds since 1970, durations carry their unit.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -126,6 +127,28 @@ class Job(msgspec.Struct, frozen=True):
     def runs_alone(self) -> bool:
         """Whether that attempt needs a process of its own: one more interruption ends the job, and must be its own."""
         return self.interruptions > 0 and not self.outlives_interruption
+
+
+class Need(msgspec.Struct, frozen=True):
+    """A job that another one waited for, and what came of it.
+
+    waived: the other goes on without its completion, since it ended badly or a person released the other. encoded: the
+    result as JSON, None unless it is COMPLETED.
+    """
+
+    seq: int
+    job_id: str
+    kind: str
+    version: int
+    state: JobState
+    waived: bool
+    encoded: bytes | None
+    diagnostic: str | None
+
+    @property
+    def result(self) -> Any:
+        """The result as a value, None when there is none."""
+        return None if self.encoded is None else msgspec.json.decode(self.encoded)
 
 
 class Attempt(msgspec.Struct, frozen=True):

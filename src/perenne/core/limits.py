@@ -6,6 +6,7 @@ from perenne.errors import InvalidInput, TooLarge
 
 INPUT_BYTES = 256 * 1024
 RESULT_BYTES = 256 * 1024
+NEEDS_BYTES = 64 * 1024 * 1024  # results of dependencies that one attempt reads
 DIAGNOSTIC_BYTES = 2048
 KEY_BYTES = 512
 NAME_BYTES = 200

@@ -100,6 +100,7 @@ class Attendant:
             "progress": self._progress,
             "stage": lambda: str(self._context.stage),
             "log": self._write,
+            "needs": lambda after: self._ledger.needs(self._claim.token, after),
             "request": self._request,
             "submit": self._submit,
         }

@@ -6,15 +6,16 @@ Every verb here is safe to call from the handler's own thread only.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from perenne.core import limits, takes
 from perenne.core.answers import Completion
-from perenne.core.job import Job, Receipt, Submission, Token
+from perenne.core.job import Job, Need, Receipt, Submission, Token
 from perenne.core.kind import Kind
 from perenne.core.publication import Publication
+from perenne.core.states import JobState
 from perenne.crashpoints import crash_point
 from perenne.errors import DiskLow, InvalidInput, StaleToken, StorageError, Unwound
 from perenne.files import atomic
@@ -40,6 +41,8 @@ class Right(Protocol):
     def check(self, token: Token) -> tuple[bool, bool]: ...
 
     def progress(self, token: Token, done: int, total: int | None, message: str | None, *, now: int) -> None: ...
+
+    def needs(self, token: Token, after: int) -> list[Need]: ...
 
 
 class Submits(Protocol):
@@ -90,6 +93,7 @@ class Context:
         self._done, self._total = 0, None  # type: int, int | None
         self._unkept: tuple[int, int | None, str | None] | None = None
         self._kept_at = float("-inf")
+        self._needs: dict[str, Need] | None = None
 
     @property
     def workspace(self) -> Path:
@@ -152,6 +156,31 @@ class Context:
             self._unkept = None
         except (StorageError, DiskLow) as error:
             self._log.write("warning", "progress_not_kept", error=str(error))
+
+    def needs(self) -> Mapping[str, Need]:
+        """The jobs that this one waited for and what came of them, by id, in the order of submission; read once.
+
+        One that a person went on without may not have ended; it has no result then.
+        Raises: StaleToken: the right is lost. TooLarge: their results are more than 64 MiB.
+        """
+        if self._needs is None:
+            self._needs = {need.job_id: need for need in self._read_needs()}
+        return self._needs
+
+    def _read_needs(self) -> Iterator[Need]:
+        after, size_bytes = 0, 0
+        while page := self._ledger.needs(self._token, after):
+            after = page[-1].seq
+            size_bytes += sum(len(need.encoded or b"") for need in page)
+            limits.check_size("needs", size_bytes, limits.NEEDS_BYTES, "keep large results in files, and answer where")
+            yield from page
+
+    def results(self) -> list[Any]:
+        """The results of the jobs that this one waited for and that are COMPLETED, in the order of submission.
+
+        Raises: as `needs`.
+        """
+        return [need.result for need in self.needs().values() if need.state is JobState.COMPLETED]
 
     def may_publish(self) -> None:
         """Ask the ledger whether this attempt still holds its right, and whether it should end instead.

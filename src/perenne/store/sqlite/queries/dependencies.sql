@@ -13,6 +13,19 @@ join job on job.seq = dependency.needs
 where dependency.job = :job
 order by dependency.needs
 
+-- name: outcomes_of_needs
+-- What a job waited for and what came of it, after one place, at most :limit.
+-- :job_id, :after, :limit
+select
+    needed.seq, needed.id, needed.kind, needed.version, needed.state, dependency.waived, needed.result,
+    needed.diagnostic
+from dependency
+join job as needed on needed.seq = dependency.needs
+where dependency.job = (select seq from job where id = :job_id)
+and dependency.needs > :after
+order by dependency.needs
+limit :limit
+
 -- name: dependants_of_job
 -- Places of the jobs that wait for this one.
 -- :needs
