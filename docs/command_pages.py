@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from perenne import config
+from perenne.apps.evidence.mail import artefact
 from perenne.runtime import snapshot, view
 from perenne.surfaces.cli import documents
 from perenne.surfaces.cli.main import cli
@@ -30,6 +31,7 @@ _PRINTED = {
     "perenne.receipt.v1": "`submit --json`, one a line",
     "perenne.findings.v1": "`doctor --json`",
     "perenne.version.v1": "`version --json`",
+    artefact.CONTRACT: "`evidence mail --json`",
 }
 
 
@@ -40,6 +42,7 @@ def schemas() -> dict[str, str]:
         "perenne.receipt.v1": documents.Submitted,
         "perenne.findings.v1": list[documents.Found],
         "perenne.version.v1": documents.Versions,
+        artefact.CONTRACT: artefact.Analysis,
     }
     found = {name: {"$schema": DIALECT, "$id": name, **msgspec.json.schema(type)} for name, type in types.items()}
     found[snapshot.CONTRACT] = snapshot.schema()

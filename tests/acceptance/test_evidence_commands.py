@@ -184,7 +184,7 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> No
     """Each command has help with an example, and the group lists them all."""
     assert main(["evidence", "--help"]) == 0
     names = re.findall(r"^  ([a-z-]+)  ", capsys.readouterr().out.partition("Commands:")[2], re.MULTILINE)
-    wanted = "init-specimen create import adopt enqueue submit run resume pause stop cancel status export demo"
+    wanted = "init-specimen create import adopt enqueue submit run resume pause stop cancel status export demo mail"
     assert sorted(names) == sorted(wanted.split())
     for name in names:
         assert main(["evidence", name, "--help"]) == 0

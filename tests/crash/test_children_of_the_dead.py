@@ -76,7 +76,7 @@ def test_the_oracles_see_a_child_that_was_left_alone(tmp_path: Path) -> None:
     """Without that step of recovery the deaf child publishes late, beside the next attempt, and that is found."""
 
     def plant() -> None:
-        recovery.Recovery._end_children = lambda *given: ([], set())  # type: ignore[method-assign]
+        recovery.Recovery._end_children = lambda *given: {}  # type: ignore[method-assign]
 
     trial = SampleTrial(tmp_path, outliving(2), plant)
     trial.submit_all()

@@ -95,10 +95,14 @@ class Lock:
 
 def holder(path: Path) -> str:
     """The text of the last holder, for people; empty when there is none. It proves nothing: only `Lock.take` does."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return ""
+    with contextlib.suppress(OSError):
+        return text_in(path)
+    return ""
+
+
+def text_in(path: Path) -> str:
+    """What stands in a lock file; nothing in what is none. Raises OSError: it cannot be read."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not modes.S_ISREG(os.fstat(descriptor).st_mode):
             return ""
@@ -145,6 +149,11 @@ def _is_at(descriptor: int, path: Path) -> bool:
         found = os.stat(path, follow_symlinks=False)
     except FileNotFoundError:
         return False
+    except OSError as error:
+        _close(descriptor)
+        raise StoreFailed(
+            f"lock file {path} cannot be looked at: {error.strerror}; check the disk, then try again", path=str(path)
+        ) from error
     return os.path.samestat(found, os.fstat(descriptor))
 
 

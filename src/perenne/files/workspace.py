@@ -18,6 +18,7 @@ from perenne.files import atomic
 
 MANIFEST = "workspace.toml"
 MANIFEST_BYTES = 64 * 1024
+_FOLDERS = ("owners", "children", "wake", "stage", "logs")
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class Workspace:
 
     def make_folders(self) -> None:
         """Every folder the engine uses, 0700, durable."""
-        for name in ("owners", "children", "wake", "stage", "logs"):
+        for name in _FOLDERS:
             atomic.make_folder(self.own_folder / name)
 
     def remove(self) -> None:
@@ -99,7 +100,7 @@ class Workspace:
         for file in (self.manifest, *ledger):
             with contextlib.suppress(OSError):
                 file.unlink()
-        for folder in (*(self.own_folder / name for name in ("owners", "wake", "stage", "logs")), self.own_folder):
+        for folder in (*(self.own_folder / name for name in _FOLDERS), self.own_folder):
             with contextlib.suppress(OSError):
                 os.rmdir(folder)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from perenne import filesystem
 from perenne.files import kernel_locks
 from perenne.files.workspace import Workspace
+from perenne.runtime import snapshot
 from perenne.runtime.findings import Finding, bad, ok, some, warn
 from perenne.store import space
 
@@ -67,12 +68,16 @@ def _modes(workspace: Workspace) -> Iterator[tuple[Path, int]]:
 
 def leftovers(workspace: Workspace) -> Iterator[Finding]:
     """Files that a killed process left half-made, where nobody is at it now."""
-    found = [path.name for place in (workspace.root, workspace.own_folder) for path in place.glob("*.stage-*")]
-    if not kernel_locks.holders(workspace.own_folder / "export.lock"):
-        found += [path.name for path in workspace.own_folder.glob("export-*.sqlite*")]
-    if found:
-        sentence = f"half-made files of a killed export, restore or creation: {some(sorted(found))}"
-        yield warn("leftovers", sentence, "remove them once no such command runs")
+    found = [path for place in (workspace.root, workspace.own_folder) for path in place.glob("*.stage-*")]
+    found += workspace.own_folder.glob("export-*.sqlite*")
+    # Asked afterwards: whoever was at one of them holds its lock still, or the file has its own name by now.
+    locks = {snapshot.NAME: workspace.snapshot_lock, "export-": workspace.own_folder / "export.lock"}
+    under_way = tuple(name for name, lock in locks.items() if kernel_locks.holders(lock))
+    left = sorted(path.name for path in found if not path.name.startswith(under_way) and os.path.lexists(path))
+    if left:
+        sentence = f"half-made files of a killed export, restore, creation or snapshot: {some(left)}"
+        next_step = f"remove them once no such command runs; whoever next writes {snapshot.NAME} removes its own"
+        yield warn("leftovers", sentence, next_step)
     else:
         yield ok("leftovers", "no half-made file is left")
 

@@ -99,6 +99,8 @@ class Executor:
             return self._ended(started, wishes, call.failure(kind, error, log), Published.absent())
         published = lookup.look(kind, publication)
         crash_point("run.looked_up")
+        if published.state == "absent" and _comes_after_another(claim):
+            published = lookup.clean(kind, publication)
         if published.state != "absent":
             return self._ended(started, wishes, events.NotCalled(), published)
         try:
@@ -148,6 +150,14 @@ class Executor:
             submitter=self.submitter,
             deadline=None if left_ms is None else self.clock.monotonic() + left_ms / 1000,
         )
+
+
+def _comes_after_another(claim: Claim) -> bool:
+    """Whether an earlier attempt, or one that a restore forgot, may have left something.
+
+    Whoever ended it removed that, unless it could not look, or did not know the kind.
+    """
+    return claim.token.number > 1 or claim.token.epoch > 1
 
 
 def _look_after(

@@ -6,20 +6,24 @@ handler forked. What does not live here: the child that is attended to (`attenda
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import select
 import signal
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 from perenne.crashpoints import crash_point
-from perenne.files import kernel_locks
-from perenne.files.lock import Lock, holder
+from perenne.files import atomic, kernel_locks
+from perenne.files.lock import Lock, text_in
 from perenne.runtime import toolhost
 from perenne.runtime.owner import boot_id, started
 
 PATIENCE_S = 5.0  # a killed process is gone in milliseconds, unless its disk or its memory keeps it
+
+Named = dict[str, str]  # the fields of the text of a lock file
 
 _TEXT = re.compile(r"child of worker (?P<owner>\S+), pid (?P<pid>\d+), started (?P<started>\d+), boot (?P<boot>\S+)")
 
@@ -29,17 +33,21 @@ def text_of(owner: str, pid: int, started: str) -> str:
     return f"child of worker {owner}, pid {pid}, started {started}, boot {boot_id()}\n"
 
 
-def of_owner(folder: Path, owner: str) -> list[Path]:
-    """The lock files of children that this worker started."""
-    return [path for path in sorted(folder.glob("*.lock")) if _named(path)["owner"] == owner]
+def of(folder: Path, owner: str, attempts: Collection[str]) -> dict[Path, Named]:
+    """The lock files of these attempts, and of all children that this worker started; each with the child it names.
+
+    Raises: StoreFailed: the machine could not list or read them, so nobody can tell what still runs.
+    """
+    found = {path: _named(path) for path in atomic.listed(folder, "*.lock")}
+    return {path: named for path, named in found.items() if path.stem in attempts or named["owner"] == owner}
 
 
-def end(path: Path) -> Lock | None:
+def end(path: Path, named: Named) -> Lock | None:
     """End the child that a lock file names and all that keeps its lock; the lock, or None when something would not end.
 
     The caller has proof that the worker of this child is dead.
     """
-    _end_named(_named(path))
+    _end_named(named)
     return take(path, protocol="recover")
 
 
@@ -56,18 +64,28 @@ def take(path: Path, *, protocol: str) -> Lock | None:
 
 
 def remove(lock: Lock, *, protocol: str) -> None:
-    """Let go of the lock of an attempt that is over, and of its file, whose name is never used again."""
-    with lock:
+    """Let go of the lock of an attempt that is over, and of its file, whose name is never used again.
+
+    A file that cannot be removed is removed by a later worker.
+    """
+    with lock, contextlib.suppress(OSError):
         lock.path.unlink(missing_ok=True)
         crash_point(f"{protocol}.child_unlocked")
 
 
-def _named(path: Path) -> dict[str, str]:
-    named = _TEXT.match(holder(path))
+def _named(path: Path) -> Named:
+    """What stands in a lock file; nothing when it is gone or none of ours. Raises StoreFailed: it cannot be read."""
+    try:
+        text = text_in(path)
+    except OSError as error:
+        if error.errno in atomic.TROUBLE:
+            raise atomic.unreadable(path, error) from error
+        text = ""
+    named = _TEXT.match(text)
     return named.groupdict() if named else {"owner": "", "pid": "0", "started": "", "boot": ""}
 
 
-def _end_named(named: dict[str, str]) -> None:
+def _end_named(named: Named) -> None:
     """Kill the group of the child, unless its number belongs to somebody else by now."""
     if named["boot"] != boot_id() or not hasattr(os, "pidfd_open"):
         return

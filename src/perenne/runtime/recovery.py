@@ -15,7 +15,7 @@ from perenne.core import events
 from perenne.core.job import Attempt, Job, Token
 from perenne.core.publication import Published
 from perenne.crashpoints import crash_point
-from perenne.errors import InvalidInput, StaleToken
+from perenne.errors import InvalidInput, StaleToken, StoreFailed
 from perenne.files import atomic
 from perenne.files.lock import Lock
 from perenne.files.workspace import Workspace
@@ -44,6 +44,7 @@ class Recovery:
         """Settle what every dead owner left; the jobs settled, and the owners that live beside me.
 
         Whoever settles keeps the dead owner's lock meanwhile: one recoverer a dead owner, and if it dies, the next.
+        Raises: StoreFailed: what an owner left running cannot be seen; nothing of that owner was settled.
         """
         settled: list[Job] = []
         living: list[Owner] = []
@@ -60,10 +61,13 @@ class Recovery:
         return settled, living
 
     def sweep(self) -> None:
-        """Remove locks, pipes and folders of processes that died before they signed in, or after they signed out."""
+        """Remove locks, pipes and folders of processes that died before they signed in, or after they signed out.
+
+        What cannot be seen or removed now is left to the next worker, and keeps this one from nothing.
+        """
         present = {owner.id for owner in self.owners.present()}
-        for path in atomic.listed(self.workspace.owners_folder, "*.lock"):
-            if path.stem not in present and (proof := Lock.take(path)) is not None:
+        for path in _left_in(self.workspace.owners_folder, "*.lock"):
+            if path.stem not in present and (proof := _let_go(path)) is not None:
                 with proof:
                     _remove(path)
         wake.remove_dead(self.workspace.wake_folder)
@@ -73,23 +77,28 @@ class Recovery:
     def _settle_owner(self, owner: Owner) -> list[Job]:
         epoch = self.owners.epoch()
         attempts = self.owners.running(owner.id)
-        ended, alive = self._end_children(owner, attempts)
-        # What would not end yet is looked at again later: its attempt keeps this owner among those that are present.
-        settled = [job for attempt in attempts if attempt.id not in alive for job in self._settle(attempt, epoch)]
-        for lock in ended:
-            orphans.remove(lock, protocol="recover")
+        with contextlib.ExitStack() as held:  # whoever looks again after an error can take these locks again
+            ended = self._end_children(owner, attempts, held)
+            # What would not end yet is looked at again later: its attempt keeps this owner among those present.
+            alive = {id for id, lock in ended.items() if lock is None}
+            settled = [job for attempt in attempts if attempt.id not in alive for job in self._settle(attempt, epoch)]
+            for lock in filter(None, ended.values()):
+                orphans.remove(lock, protocol="recover")
         self._remove_stages()
         wake.remove_dead(self.workspace.wake_folder)
         self.owners.leave(owner.id, now=self.clock.now())
         return settled
 
-    def _end_children(self, owner: Owner, attempts: list[Attempt]) -> tuple[list[Lock], set[str]]:
-        """End what the dead owner's attempts left running: their locks, and the attempts of which something goes on."""
-        folder = self.workspace.children_folder
-        files = {self.workspace.lock_of_child(attempt.id) for attempt in attempts}
-        files = {path for path in files if path.exists()} | set(orphans.of_owner(folder, owner.id))
-        locks = {path.stem: orphans.end(path) for path in sorted(files)}
-        return [lock for lock in locks.values() if lock is not None], {id for id, lock in locks.items() if lock is None}
+    def _end_children(
+        self, owner: Owner, attempts: list[Attempt], held: contextlib.ExitStack
+    ) -> dict[str, Lock | None]:
+        """End what the dead owner left running: by attempt its lock, or None where something goes on."""
+        ended: dict[str, Lock | None] = {}
+        found = orphans.of(self.workspace.children_folder, owner.id, {attempt.id for attempt in attempts})
+        for path, child in found.items():
+            lock = orphans.end(path, child)
+            ended[path.stem] = None if lock is None else held.enter_context(lock)
+        return ended
 
     def _settle(self, attempt: Attempt, epoch: int) -> list[Job]:
         published = self._find(self.reader.job(attempt.job_id))
@@ -118,20 +127,34 @@ class Recovery:
 
     def _remove_locks_of_children(self) -> None:
         """Lock files that a worker left between the end of an attempt in a child and its own."""
-        found = sorted(self.workspace.children_folder.glob("*.lock"))
+        found = _left_in(self.workspace.children_folder, "*.lock")
         live = self.owners.open_attempts()
         for path in (path for path in found if path.stem not in live):
-            if (lock := Lock.take(path)) is not None:
+            if (lock := _let_go(path)) is not None:
                 orphans.remove(lock, protocol="recover")
 
     def _remove_stages(self) -> None:
         """Private folders of attempts that are over. What cannot be removed must not keep the worker from its work."""
         # Listed first: whoever makes a folder afterwards is not in the list, whoever made it before is in the ledger.
-        found = atomic.listed(self.workspace.stage_folder)
+        found = _left_in(self.workspace.stage_folder)
         live = self.owners.open_attempts()
         for folder in (folder for folder in found if folder.name not in live):
             with contextlib.suppress(OSError, RecursionError):
                 atomic.remove_tree(folder, point="recover.leftover_removed")
+
+
+def _left_in(folder: Path, pattern: str = "*") -> list[Path]:
+    """What may be removed from a folder; nothing while it cannot be listed."""
+    with contextlib.suppress(StoreFailed):
+        return atomic.listed(folder, pattern)
+    return []
+
+
+def _let_go(path: Path) -> Lock | None:
+    """The lock of whoever is dead; None while somebody holds it, or it cannot be asked for."""
+    with contextlib.suppress(StoreFailed):
+        return Lock.take(path)
+    return None
 
 
 def _remove(lock: Path) -> None:

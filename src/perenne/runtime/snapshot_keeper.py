@@ -50,7 +50,6 @@ class Keeper:
         self._seen: Seen | None = None
         self._last: Overview | None = None
         self._ours: tuple[int, int] | None = None  # inode and time of the file that we wrote last
-        self._swept = False
         self._unwell = False
 
     def touch(self) -> None:
@@ -139,12 +138,12 @@ class Keeper:
         return later and head.workspace == self._workspace.id
 
     def _sweep(self) -> None:
-        """Once: remove what a writer left that was killed; under the lock no other can be at it."""
-        if not self._swept:
-            for left in self._path.parent.glob(f"{snapshot.NAME}.stage-*"):
-                left.unlink(missing_ok=True)
+        """Remove what killed writers left; under the lock no other can be at it. What stays is for the next write."""
+        folder = self._path.parent
+        with contextlib.suppress(OSError):
+            for left in [name for name in os.listdir(folder) if name.startswith(f"{snapshot.NAME}.stage-")]:
+                os.unlink(folder / left)
                 crash_point("snapshot.leftover_removed")
-            self._swept = True
 
 
 class Watched:

@@ -68,8 +68,8 @@ def _kept(kind: type[Kept], requests: Sequence[Request] = REQUESTS) -> Callable[
     return make
 
 
-def _work_off(trial: Kept) -> None:
-    with perenne.open(trial.root, trial.app, access="work") as engine:
+def _work_off(trial: Kept, root: Path | None = None) -> None:
+    with perenne.open(root or trial.root, trial.app, access="work") as engine:
         engine.work()
 
 
@@ -79,6 +79,7 @@ UNNEEDED = [request(number, "plain") for number in range(3)]  # nobody waits for
 class Purging(Kept):
     def settle(self) -> None:
         upkeep.purge(self.root, Rule(keep=0))
+        _work_off(self)  # whoever next writes the snapshot removes what a killed writer of it left
 
     def ask_at_rest(self) -> None:
         super().ask_at_rest()
@@ -159,12 +160,14 @@ class Importing(Kept):
 
     def settle(self) -> None:
         upkeep.import_(self.other, self.folder / "0-export.jsonl.file")
+        _work_off(self, self.other)
 
     def ask_at_rest(self) -> None:
         super().ask_at_rest()
         new = workspace.read(self.other)
         rows = ledger_file.read(new.ledger)
         oracles.ask_ledger(rows)
+        oracles.nothing_is_left(rows, new.root, new.own_folder)
         require(not (found := ledger_file.faults(new.ledger)), "the new ledger is whole", found)
         same = [(job["id"], job["state"]) for job in self.rows().job]
         require([(job["id"], job["state"]) for job in rows.job] == same, "every job came in once", rows.job)

@@ -141,14 +141,24 @@ def holds_stop_claims(rows: Rows) -> None:
 
 
 def published_is_recovered(rows: Rows, died: dict[str, int]) -> None:
-    """P3: what was published when its worker died is completed by recovery, whatever was asked, in the same attempt."""
-    # Or by the dead worker itself: what it had synced, not shown yet, is seen once SQLite looks through the WAL again.
-    right = {"recovered_after_publish", "published"}
+    """P3: what was published when its worker died is completed by recovery, whatever was asked, in the same attempt.
+
+    Where nobody could look, a person lets the job go on; then it is found before that attempt runs.
+    """
     for job in rows.job:
         if job["id"] in died:
+            doubts = was_in_doubt(rows, job, died[job["id"]])
+            # Or by the dead worker itself: what it had synced is seen once SQLite looks through the WAL again.
+            right = {"published_before_start"} if doubts else {"recovered_after_publish", "published"}
             kept = (job["state"], job["reason"] in right, job["number"])
-            wanted = ("COMPLETED", True, died[job["id"]])
+            wanted = ("COMPLETED", True, died[job["id"]] + doubts)
             require(kept == wanted, "a published result is found by recovery", job["id"], job["reason"], kept, wanted)
+
+
+def was_in_doubt(rows: Rows, job: Row, number: int) -> bool:
+    """Whether this attempt ended in doubt, and a person then let the job go on."""
+    said = [(line["verb"], line["number"]) for line in rows.of("history", job)]
+    return ("doubt", number) in said and "resolve" in [verb for verb, _ in said[said.index(("doubt", number)) :]]
 
 
 def ends_are_told(rows: Rows, told: Journal, delivered: Journal) -> None:

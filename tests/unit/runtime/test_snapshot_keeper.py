@@ -159,6 +159,25 @@ def test_what_a_killed_writer_left_is_removed(root: Path) -> None:
     assert shown(root, 1)
 
 
+def test_what_others_left_meanwhile_is_removed(root: Path) -> None:
+    """A process that wrote before removes with its next write what another one left since; so it never accumulates."""
+    with perenne.open(root, APP) as engine:
+        engine.submit("kept.double", 1)
+        until(lambda: shown(root, 1))
+        for number in range(3):
+            (root / f"{snapshot.NAME}.stage-{number:032}").write_text("half")
+        engine.submit("kept.double", 2)
+    assert not list(root.glob("*.stage-*"))
+
+
+def test_what_cannot_be_removed_keeps_no_snapshot_from_being_written(root: Path) -> None:
+    """A folder that bears the name of a stage file stays, and the file is written all the same."""
+    (root / f"{snapshot.NAME}.stage-{'0' * 32}").mkdir()
+    with perenne.open(root, APP) as engine:
+        engine.submit("kept.double", 1)
+    assert shown(root, 1)
+
+
 def test_a_forked_child_writes_nothing(root: Path) -> None:
     """A child that inherits an engine and closes it leaves the snapshot to its parent."""
     with perenne.open(root, APP) as engine:

@@ -5,6 +5,7 @@ The engine's own, richer snapshot lies beside it and is not made here.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -87,9 +88,9 @@ def write_snapshot(root: Path, lines: Iterable[JobLine], plans: Plans = _no_plan
     with catalogue.locked(root):
         content = snapshot(manifest.read(root).id, lines, plans)
         for left in atomic.listed(root, f"{places.JOBS_SNAPSHOT}.stage-*"):
-            with atomic.explained(left, "removed"):
+            with contextlib.suppress(OSError):  # it is for a later export then
                 left.unlink(missing_ok=True)
-            crash_point("export.leftover_removed")
+                crash_point("export.leftover_removed")
         atomic.write(root / places.JOBS_SNAPSHOT, content, protocol="export")
 
 

@@ -22,6 +22,7 @@ _FILES = {
     "resume": "steering",
     "stop": "steering",
     "cancel": "steering",
+    "mail": "mailing",
 }
 
 

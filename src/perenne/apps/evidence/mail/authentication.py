@@ -15,7 +15,8 @@ from perenne.apps.evidence.mail.tokens import unquoted, without_comments
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"?'
 _MARK = re.compile(rf"{_QUOTED}|;", re.DOTALL)
-_PAIR = re.compile(rf"([A-Za-z0-9._/-]+)[ \t\r\n]*=[ \t\r\n]*({_QUOTED}|[^ \t\r\n;]+)", re.DOTALL)
+# The look-behind lets each run of letters be tried once, at its beginning.
+_PAIR = re.compile(rf"(?<![A-Za-z0-9._/-])([A-Za-z0-9._/-]+)[ \t\r\n]*=[ \t\r\n]*({_QUOTED}|[^ \t\r\n;]+)", re.DOTALL)
 _SIGNATURES = ("dkim-signature", "arc-message-signature", "arc-seal")
 
 _Segment = tuple[int, int]  # from and to before, in the raw value
@@ -42,7 +43,8 @@ def results_of(header: Header, trusted: Collection[str]) -> tuple[Authentication
         found += [_with_trust(field, result, server, None, trust) for result in results]
     for field in header.all("arc-authentication-results"):
         results, server = _results(field)
-        found += [_with_trust(field, result, server, _instance(field), "claim") for result in results]
+        instance = _instance(field)
+        found += [_with_trust(field, result, server, instance, "claim") for result in results]
     return (*found, *(result for field in header.all("received-spf") for result in _spf(field)))
 
 

@@ -17,11 +17,13 @@ from perenne.apps.evidence.mail.artefact import Message
 from perenne.apps.evidence.mail.authentication import results_of, signatures_of
 from perenne.apps.evidence.mail.charsets import text_of
 from perenne.apps.evidence.mail.dates import date_of
-from perenne.apps.evidence.mail.header_facts import Date, Field, Hop, Mailbox, Text
+from perenne.apps.evidence.mail.guard import guarded
+from perenne.apps.evidence.mail.header_facts import Authentication, Date, Field, Hop, Mailbox, Text
 from perenne.apps.evidence.mail.headers import Header
 from perenne.apps.evidence.mail.notes import Notes
-from perenne.apps.evidence.mail.notices import Observation
-from perenne.apps.evidence.mail.part_facts import Body, Link, Uuencoded
+from perenne.apps.evidence.mail.notices import Finding, Observation
+from perenne.apps.evidence.mail.parameters import media_type
+from perenne.apps.evidence.mail.part_facts import Attachment, Body, Link, Part, Uuencoded
 from perenne.apps.evidence.mail.parts import Held
 from perenne.apps.evidence.mail.received import hops_of
 from perenne.apps.evidence.mail.space import Budget, Space
@@ -52,16 +54,19 @@ def read(place: Place, budget: Budget, notes: Notes, trusted: Collection[str]) -
     """A message, and the messages that its parts are."""
     space, region, path = place.space, place.region, place.path
     notes.space = space.path
-    header = headers.read(space.data, space.lines, region, path, notes)
-    held, fields, flowed = _parts(place, header, budget, notes)
-    gathered = _Texts(held, flowed, budget, notes)
-    people = _people(header, budget, notes)
-    hops = hops_of(header.all("received"), notes)
-    date = _date(header, notes)
-    results = results_of(header, trusted)
+    none = Header((), {}, media_type(None), region.start, region.start, region.start)
+    header = guarded(notes, path, none, headers.read, space.data, space.lines, region, path, notes)
+    tree_read = guarded(notes, path, _Tree([], [], {}), _parts, place, header, budget, notes)
+    held = tree_read.held
+    gathered = _Texts(tree_read, budget, notes)
+    people = {name: guarded(notes, path, (), _people, header, name, budget, notes) for name in PEOPLE}
+    hops = guarded(notes, path, (), hops_of, header.all("received"), notes)
+    date = guarded(notes, path, None, _date, header, notes)
+    results = guarded(notes, path, (), results_of, header, trusted)
     attachments = [parts.attachment_of(one.part) for one in held if one.part.attachment]
     subjects = tuple(_text(field) for field in header.all("subject"))
     message_id = next((_identifier(field) for field in header.all("message-id")), None)
+    facts = _Facts(header, path, people, message_id, hops, date, results, attachments, gathered.links)
     found = Message(
         path=path,
         carrier=place.carrier,
@@ -72,7 +77,7 @@ def read(place: Place, budget: Budget, notes: Notes, trusted: Collection[str]) -
         line_ends=space.ends,
         header_offset=header.start,
         header_length=header.end - header.start,
-        fields=(*header.fields, *fields),
+        fields=(*header.fields, *tree_read.fields),
         subject=subjects[0] if subjects else None,
         subjects=subjects,
         from_=people["from"],
@@ -88,71 +93,80 @@ def read(place: Place, budget: Budget, notes: Notes, trusted: Collection[str]) -
         date=date,
         hops=hops,
         authentication=results,
-        signatures=signatures_of(header),
+        signatures=guarded(notes, path, (), signatures_of, header),
         parts=tuple(one.part for one in held),
         attachments=tuple(attachments),
         bodies=tuple(gathered.bodies),
         uuencoded=tuple(gathered.uuencoded),
         links=tuple(gathered.links),
-        observations=tuple(_observations(header, people, message_id, hops, gathered.links, path)),
-        findings=(
-            *findings.of_header(header, path),
-            *findings.of_people(people, path),
-            *findings.of_road(hops, date, path),
-            *findings.of_results(results, path),
-            *findings.of_links(gathered.links),
-            *findings.of_attachments(attachments),
-        ),
+        observations=guarded(notes, path, (), _observations, facts),
+        findings=guarded(notes, path, (), _findings, facts),
     )
     nested = [Nested(one, one.part.coding != "identity") for one in held if one.part.message is not None]
     return found, nested
 
 
+class _Tree(msgspec.Struct, frozen=True):
+    """The parts in their order, the fields of their own headers, and which texts are flowed."""
+
+    held: list[Held]
+    fields: list[Field]
+    flowed: dict[str, bool]
+
+
+class _Facts(msgspec.Struct, frozen=True):
+    """What proposals and findings are made from."""
+
+    header: Header
+    path: str
+    people: dict[str, tuple[Mailbox, ...]]
+    message_id: Text | None
+    hops: tuple[Hop, ...]
+    date: Date | None
+    results: tuple[Authentication, ...]
+    attachments: list[Attachment]
+    links: list[Link]
+
+
 class _Texts:
     """The texts of a message, in the order of its parts."""
 
-    def __init__(self, held: list[Held], flowed: dict[str, bool], budget: Budget, notes: Notes) -> None:
+    def __init__(self, found: _Tree, budget: Budget, notes: Notes) -> None:
         self.bodies: list[Body] = []
         self.links: list[Link] = []
         self.uuencoded: list[Uuencoded] = []
-        for one in held:
-            part, content = one.part, one.content
-            if content is None or part.message is not None or part.attachment:
-                continue
-            body = texts.body_of(part, content, flowed[part.path], budget, notes)
-            self.bodies.append(body)
-            self.links += texts.links_of(part, body, len(content), len(self.links) + 1, budget, notes)
-            self.uuencoded += texts.uuencoded_of(part, content, notes)
+        for one in found.held:
+            if one.content is not None and one.part.message is None and not one.part.attachment:
+                flowed = found.flowed[one.part.path]
+                guarded(notes, one.part.path, None, self._read, one.part, one.content, flowed, budget, notes)
+
+    def _read(self, part: Part, content: bytes, flowed: bool, budget: Budget, notes: Notes) -> None:
+        body = texts.body_of(part, content, flowed, budget, notes)
+        self.bodies.append(body)
+        self.links += texts.links_of(part, body, len(content), len(self.links) + 1, budget, notes)
+        self.uuencoded += texts.uuencoded_of(part, content, notes)
 
 
-def _parts(
-    place: Place, header: Header, budget: Budget, notes: Notes
-) -> tuple[list[Held], list[Field], dict[str, bool]]:
-    """The parts in their order, the fields of their own headers, and which texts are flowed."""
-    held: list[Held] = []
-    fields: list[Field] = []
-    flowed: dict[str, bool] = {}
+def _parts(place: Place, header: Header, budget: Budget, notes: Notes) -> _Tree:
+    found = _Tree([], [], {})
     enter = place.nesting < notes.limits.nested_messages
     for node in tree.walk(place.space, place.path, header, place.region.end, budget, notes):
         if node.type in tree.MESSAGES and not enter and notes.limits.nested_messages:
             notes.hit("nested_messages", node.path)
-        held.append(parts.part_of(place.space, node, enter, budget, notes))
-        flowed[node.path] = node.header.media.flowed
+        found.held.append(parts.part_of(place.space, node, enter, budget, notes))
+        found.flowed[node.path] = node.header.media.flowed
         if node.header is not header:
-            fields += node.header.fields
-    return held, fields, flowed
+            found.fields.extend(node.header.fields)
+    return found
 
 
-def _people(header: Header, budget: Budget, notes: Notes) -> dict[str, tuple[Mailbox, ...]]:
-    people = {}
-    for name in PEOPLE:
-        found: list[Mailbox] = []
-        for field in header.all(name):
-            more = mailboxes_of(field, budget.addresses, notes)
-            budget.addresses -= len(more)
-            found += more
-        people[name] = tuple(found)
-    return people
+def _people(header: Header, name: str, budget: Budget, notes: Notes) -> tuple[Mailbox, ...]:
+    found: list[Mailbox] = []
+    for field in header.all(name):
+        more = mailboxes_of(field, budget.addresses, notes)
+        budget.addresses -= len(more)
+        found += more
+    return tuple(found)
 
 
 def _date(header: Header, notes: Notes) -> Date | None:
@@ -186,18 +200,24 @@ def _identifiers(fields: list[Field]) -> Iterator[Text]:
             yield _text(field)
 
 
-def _observations(
-    header: Header,
-    people: dict[str, tuple[Mailbox, ...]],
-    message_id: Text | None,
-    hops: tuple[Hop, ...],
-    links: list[Link],
-    path: str,
-) -> Iterator[Observation]:
-    numbers = observations.Numbering()
-    for name in PEOPLE:
-        yield from observations.of_mailboxes(people[name], path, numbers)
-    yield from observations.of_message_id(message_id, path, numbers)
-    offsets = [field.value_offset for field in header.all("received")]
-    yield from observations.of_hops(hops, offsets, path, numbers)
-    yield from observations.of_links(links, numbers)
+def _observations(facts: _Facts) -> tuple[Observation, ...]:
+    numbers, path = observations.Numbering(), facts.path
+    offsets = [field.value_offset for field in facts.header.all("received")]
+    return (
+        *(one for name in PEOPLE for one in observations.of_mailboxes(facts.people[name], path, numbers)),
+        *observations.of_message_id(facts.message_id, path, numbers),
+        *observations.of_hops(facts.hops, offsets, path, numbers),
+        *observations.of_links(facts.links, numbers),
+    )
+
+
+def _findings(facts: _Facts) -> tuple[Finding, ...]:
+    path = facts.path
+    return (
+        *findings.of_header(facts.header, path),
+        *findings.of_people(facts.people, path),
+        *findings.of_road(facts.hops, facts.date, path),
+        *findings.of_results(facts.results, path),
+        *findings.of_links(facts.links),
+        *findings.of_attachments(facts.attachments),
+    )

@@ -20,8 +20,7 @@ _VALUE = re.compile(r"[^;\s]*")
 _SEPARATORS = re.compile(r"[;\s]*")
 _NAME = re.compile(r"([^\s=;\"(),<>]+)[ \t\r\n]*=[ \t\r\n]*")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"?', re.DOTALL)
-_UNQUOTED = re.compile(r"[^;]*")
-_NEXT = re.compile(r"[ \t\r\n]+[A-Za-z*0-9-]+=")
+_NEXT = re.compile(r"(?<![ \t\r\n])[ \t\r\n]+[A-Za-z*0-9-]+=")
 _SKIP = re.compile(r"[^;]+")
 _NAMES_OF_FILES = ("filename", "name")
 
@@ -114,7 +113,8 @@ def _parameter(raw: str, name: str, at: int) -> Parameter:
     if quoted is not None:
         closed = quoted.group().endswith('"') and len(quoted.group()) > 1 and quoted.end() > quoted.end(1)
         return Parameter(name, quoted.group(1), quoted.start(1), quoted.end(1), closed)
-    end = _end(_UNQUOTED, raw, at)
+    semicolon = raw.find(";", at)
+    end = len(raw) if semicolon < 0 else semicolon
     other = _NEXT.search(raw, at, end)
     end = other.start() if other else end
     value = raw[at:end].rstrip(BLANKS)

@@ -123,7 +123,13 @@ def _quoted_printable(raw: bytes, flags: Flags) -> bytes:
     out = [first]
     for piece in pieces:
         byte = _HEX.get(piece[:2])
-        out.append(byte + piece[2:] if byte is not None else _unescaped(piece, flags))
+        if byte is not None:
+            out.append(byte + piece[2:])
+        elif piece:
+            out.append(_unescaped(piece, flags))
+        else:
+            flags.add("qp_malformed")
+            out.append(b"=")
     if pieces and not pieces[-1]:
         out.pop()  # a soft break at the very end, without its line end
     return b"".join(out)
