@@ -141,7 +141,7 @@ def test_plan_says_what_would_be_done_and_does_nothing(version: int, old_ledger:
     assert steps[-1] == migrate.Step(
         8,
         "joins",
-        "A job may go on when a dependency ends badly, with what came of it; the check of the policy knows a third word.",
+        "A job may go on when a dependency ends badly, with what came of it: a third word in the check of its policy.",
     )
     opened(path).close()
     assert migration.plan(path) == []

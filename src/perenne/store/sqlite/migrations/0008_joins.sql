@@ -1,4 +1,4 @@
--- A job may go on when a dependency ends badly, with what came of it; the check of the policy knows a third word.
+-- A job may go on when a dependency ends badly, with what came of it: a third word in the check of its policy.
 alter table job add column policy text not null default 'block' check (policy in ('block', 'fail', 'continue'));
 
 update job
