@@ -118,6 +118,10 @@ class Stopped(Answer, frozen=True):
     why: str
 
 
+class Broke(Answer, frozen=True):
+    """The frame was unwound at a sequence break: the attempt goes on once it is granted what it needs."""
+
+
 class Missing(Answer, frozen=True):
     """The work was not begun: what it needs is not here. reason: the word that the job keeps."""
 
@@ -129,6 +133,20 @@ class NotCalled(Answer, frozen=True):
     """The handler was not called: its final publication was looked up first and is not absent."""
 
 
+class Used(msgspec.Struct, frozen=True):
+    """What one sequence really took; a peak that nobody measured is None."""
+
+    items: int
+    duration_ms: int
+    peak_bytes: int | None = None
+
+    def item_bytes(self, fixed_bytes: int) -> int | None:
+        """What each item took beside what is needed once; None when it is not known."""
+        if self.peak_bytes is None or self.items < 1:
+            return None
+        return max(-(-(self.peak_bytes - fixed_bytes) // self.items), 0)
+
+
 class Ended(Event, frozen=True, kw_only=True):
     """All that is known when the holder ends its attempt."""
 
@@ -137,6 +155,7 @@ class Ended(Event, frozen=True, kw_only=True):
     active_ms: int = 0
     limit_used: bool = False
     overrun: str | None = None
+    used: Used | None = None
 
 
 class Interrupted(Event, frozen=True):

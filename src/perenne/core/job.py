@@ -98,6 +98,7 @@ class Job(msgspec.Struct, frozen=True):
     revision: int
     max_interruptions: int | None = None  # None: interruptions spend attempts
     parent: str | None = None  # the job whose attempt submitted it
+    estimate: str | None = None  # as `Estimate.encode` gives it; None: it needs no reservation
     on_dependency: OnDependency = OnDependency.BLOCK
 
     @property
@@ -204,6 +205,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     durability: Durability = Durability.DURABLE
     max_interruptions: int | None = None
     parent: str | None = None
+    estimate: str | None = None
 
 
 class Receipt(msgspec.Struct, frozen=True):

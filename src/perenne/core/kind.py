@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from perenne.core import limits, lossless, takes
+from perenne.core.estimate import Estimate
 from perenne.core.publication import Publication, Published
 from perenne.core.retry import Backoff
 from perenne.core.takes import Confinement, Isolation
@@ -43,6 +44,7 @@ class Kind:
         isolation: where the handler runs: in a thread of the worker, or in a process of its own, a child.
         wall_limit_s: seconds an attempt may take; then it failed. A child is ended, a thread cannot be.
         memory_limit_bytes: address space of the child; what allocates more gets a MemoryError.
+        estimate: what a sequence needs, or a function of the input that says so; None: the governor is not asked.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Kind:
     isolation: Isolation = "thread"
     wall_limit_s: float | None = None
     memory_limit_bytes: int | None = None
+    estimate: Estimate | Callable[[Any], Estimate] | None = None
 
     def __post_init__(self) -> None:
         takes.check("kind: ", name=self.name)
@@ -145,6 +148,27 @@ class Kind:
             return self._decoder.decode(encoded)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise self._refused(error) from None
+
+    def estimate_of(self, encoded: bytes) -> Estimate | None:
+        """What a job with this input needs; None when the governor is not asked.
+
+        Raises: InvalidInput: the kind's function gives no estimate for this input, or an invalid one.
+        """
+        if self.estimate is None or isinstance(self.estimate, Estimate):
+            return self.estimate
+        try:
+            given = self.estimate(self.read_input(encoded))
+        except InvalidInput:
+            raise
+        except Exception as error:
+            said = limits.clip(f"{type(error).__name__}: {error}", limits.NAME_BYTES)
+            raise InvalidInput(f"estimate of {self}: its function failed, {said}; mend it", field="estimate") from error
+        if not isinstance(given, Estimate):
+            raise InvalidInput(
+                f"estimate of {self}: its function gave a {type(given).__name__}; let it give an Estimate",
+                field="estimate",
+            )
+        return given
 
     @cached_property
     def _decoder(self) -> msgspec.json.Decoder[Any]:

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, get_args
 
 from perenne.core import limits
+from perenne.core.estimate import Estimate
 from perenne.core.job import Submission
 from perenne.core.states import FINAL, JobState
 from perenne.errors import InvalidInput
@@ -198,6 +199,12 @@ _WANTED: dict[str, Wanted] = {
     ),
     "isolation": Wanted(lambda value: value in get_args(Isolation), f"; give one of {', '.join(get_args(Isolation))}"),
     "memory_limit_bytes": _or_none(_whole(MEMORY_LIMIT_BYTES[0], MEMORY_LIMIT_BYTES[-1]), ", or None for no limit"),
+    "estimate": _or_none(
+        Wanted(
+            lambda value: isinstance(value, Estimate) or callable(value),
+            "; give an Estimate, or a function of the input",
+        ),
+    ),
     "base_s": _seconds(),
     "cap_s": _seconds(),
 }

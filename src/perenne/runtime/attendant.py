@@ -65,6 +65,7 @@ class Attendants:
             self.children.give_back(child, one.resident_bytes)
         else:
             self.children.lose()
+        context.peak_bytes = one.peak_bytes
         log.write("info", "child_measured", peak_bytes=one.peak_bytes)
         return answer
 

@@ -112,6 +112,7 @@ class Child:
             clock=clock.SYSTEM,
             workspace=self._workspace,
             deadline=None if left_s is None else clock.SYSTEM.monotonic() + left_s,
+            grant=claim.grant,
         )
 
 

@@ -15,6 +15,7 @@ from perenne.core.answers import Completion
 from perenne.core.job import Job, Need, Receipt, Submission, Token
 from perenne.core.kind import Kind
 from perenne.core.publication import Publication
+from perenne.core.resources import Reservation
 from perenne.core.states import JobState
 from perenne.crashpoints import crash_point
 from perenne.errors import DiskLow, InvalidInput, StaleToken, StorageError, Unwound
@@ -65,7 +66,10 @@ class Tables(Protocol):
 
 
 class Context:
-    """One attempt, as its handler sees it."""
+    """One attempt, as its handler sees it.
+
+    batch, threads: what the governor granted to a kind with an estimate: items of one sequence, and CPU threads.
+    """
 
     def __init__(
         self,
@@ -80,12 +84,16 @@ class Context:
         workspace: Workspace,
         submitter: Submits,
         deadline: float | None,
+        grant: Reservation | None = None,
     ) -> None:
         self.job_id = job.id
+        self.batch, self.threads = (grant.batch, grant.threads) if grant is not None else (1, 1)
         self.attempt = token.number
         self.publication = publication
         self.deadline = deadline
         self.published = False
+        self.used: tuple[int, int | None] | None = None
+        self.peak_bytes: int | None = None
         self.completion: Completion | None = None
         self._token, self._wishes, self._ledger, self._clock, self._log = token, wishes, ledger, clock, log
         self._workspace, self._stage = workspace, None  # type: Workspace, Path | None
@@ -144,6 +152,19 @@ class Context:
         self._unkept = (done, total, None if message is None else limits.clip(message))
         if self._clock.monotonic() - self._kept_at >= PROGRESS_EVERY_S:
             self.keep_progress()
+
+    def measured(self, items: int, *, peak_bytes: int | None = None) -> None:
+        """Say how many items this sequence really did, and the most memory it took where that is known.
+
+        The next batches of such jobs are made of the worst cost of an item that was ever seen. In a child the engine
+        measures the memory by itself.
+        Raises: InvalidInput.
+        """
+        if not _is_count(items) or not _is_count(peak_bytes):
+            raise InvalidInput(
+                f"measured: items {items!r}, peak_bytes {peak_bytes!r}; give whole numbers from 0", field="items"
+            )
+        self.used = (items, peak_bytes)
 
     def keep_progress(self) -> None:
         """Write the newest progress, if it is not in the ledger yet."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
+import msgspec
+
 from perenne.app import App
 from perenne.core import events
 from perenne.core.kind import Kind
@@ -15,11 +17,12 @@ from perenne.core.publication import Publication, Published
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput
 from perenne.files.workspace import Workspace
-from perenne.runtime import call, importable, lacking, lookup
+from perenne.runtime import call, governor_rule, importable, lacking, lookup
 from perenne.runtime.attendant import Attendants
 from perenne.runtime.children import Children
 from perenne.runtime.clock import Clock
 from perenne.runtime.context import Context
+from perenne.runtime.governor import Governor
 from perenne.runtime.joblog import JobLog
 from perenne.runtime.submitter import Submitter
 from perenne.runtime.watchdog import Watchdog
@@ -50,6 +53,7 @@ class Executor:
     watchdog: Watchdog
     attendants: Attendants
     submitter: Submitter
+    governor: Governor
 
     @classmethod
     def of(
@@ -68,7 +72,8 @@ class Executor:
         """
         importable.check(app.kinds)
         attendants = Attendants(workspace, ledger, clock, Children(workspace, owner, slots))
-        return cls(workspace, app, ledger, clock, Watchdog(clock), attendants, submitter)
+        governor = Governor(app.kinds, governor_rule.of(workspace), ledger.accounts, clock)
+        return cls(workspace, app, ledger, clock, Watchdog(clock), attendants, submitter, governor)
 
     def begin(self, *, stay: bool) -> None:
         """A worker that stays has its children ready before there is work."""
@@ -87,10 +92,10 @@ class Executor:
 
     def prepare(self, claim: Claim, wishes: Wishes) -> Prepared | events.Ended:
         """Look before the handler is called: with what, or that it is not called at all."""
-        if wishes.first == "suspend":
+        if wishes.first == "suspend" and claim.sequence == 1:
             # Claimed ahead, never started, and the worker drains: given back unspent.
             return events.Ended(answer=events.Stopped("suspend"), published=Published.absent())
-        started = self.clock.monotonic()
+        started = self.clock.monotonic() - claim.used_ms / 1000
         kind = self.app.kind(claim.job.kind, claim.job.version)
         log = JobLog(self.workspace, claim.job.id, claim.token.number, self.clock)
         try:
@@ -114,10 +119,23 @@ class Executor:
 
     def conclude(self, prepared: Prepared, answer: events.Answer) -> events.Ended:
         """Look after the handler has ended, with this answer."""
+        if isinstance(answer, events.Broke):
+            ended = self._ended(prepared.started_at, prepared.wishes, answer, Published.absent())
+            return self._with_use(prepared, ended)
         prepared.context.remove_stage()
         crash_point("run.executed")
         answer, published = _look_after(prepared.kind, prepared.context, prepared.context.publication, answer)
-        return self._ended(prepared.started_at, prepared.wishes, answer, published)
+        return self._with_use(prepared, self._ended(prepared.started_at, prepared.wishes, answer, published))
+
+    def _with_use(self, prepared: Prepared, ended: events.Ended) -> events.Ended:
+        """The end, with what the sequence took when the governor granted it."""
+        context, grant = prepared.context, prepared.claim.grant
+        done = isinstance(ended.answer, events.Returned | events.Broke)
+        if grant is None or not (done or context.used):
+            return ended
+        items, peak_bytes = context.used or (grant.batch, None)
+        used = events.Used(items, ended.active_ms - prepared.claim.used_ms, peak_bytes or context.peak_bytes)
+        return msgspec.structs.replace(ended, used=used)
 
     def limited(self, prepared: Prepared) -> AbstractContextManager[None]:
         """Around a handler in this process: past the time limit of its kind it is asked `wall`."""
@@ -131,13 +149,16 @@ class Executor:
 
     def _call(self, prepared: Prepared) -> events.Answer:
         kind, context, wishes, log = prepared.kind, prepared.context, prepared.wishes, prepared.log
+        if prepared.claim.sequence > 1 and wishes.first is not None:
+            return events.Stopped(wishes.first)  # between two sequences: it is called again only to work
         if kind.isolation == "process":
             return self.attendants.attend(kind, prepared.claim, context, wishes, log)
         with self.limited(prepared):
             return call.handler(kind, context, wishes, log)
 
     def _context(self, claim: Claim, publication: Publication, wishes: Wishes, log: JobLog) -> Context:
-        left_ms = None if claim.job.active_limit_ms is None else claim.job.active_limit_ms - claim.job.active_ms
+        limit_ms = claim.job.active_limit_ms
+        left_ms = None if limit_ms is None else limit_ms - claim.job.active_ms - claim.used_ms
         return Context(
             job=claim.job,
             token=claim.token,
@@ -149,6 +170,7 @@ class Executor:
             workspace=self.workspace,
             submitter=self.submitter,
             deadline=None if left_ms is None else self.clock.monotonic() + left_ms / 1000,
+            grant=claim.grant,
         )
 
 

@@ -116,6 +116,7 @@ def _known(app: App, kind: Kind | str) -> Kind:
 
 
 def _made(kind: Kind, encoded: bytes, id: str, wishes: Wishes, now: int) -> Submission:
+    needs = None if kind.estimate is None else kind.estimate_of(encoded)
     return Submission(
         id=id,
         kind=kind.name,
@@ -134,6 +135,7 @@ def _made(kind: Kind, encoded: bytes, id: str, wishes: Wishes, now: int) -> Subm
         durability=_chosen(_DURABILITIES, "durability", wishes.durability),
         active_limit_ms=None if kind.active_limit_s is None else int(kind.active_limit_s * 1000),
         max_interruptions=kind.interruptions,
+        estimate=None if needs is None else needs.bounded().encode(),
     )
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from perenne.core import events, limits
+from perenne.core import estimate, events, limits
 from perenne.core.decide import Change, decide
 from perenne.core.identity import check_uuid, is_uuid
 from perenne.core.job import Durability, Job, Receipt, Submission
@@ -53,6 +53,8 @@ def check(wanted: Submission) -> None:
         )
     if wanted.dependencies:
         _check_dependencies(wanted)
+    if wanted.estimate is not None:
+        estimate.read(wanted.estimate)
 
 
 def _check_dependencies(wanted: Submission) -> None:
@@ -267,4 +269,5 @@ def _row(wanted: Submission, change: Change, unmet: int, now: int) -> tuple[obje
         wanted.active_limit_ms,
         wanted.max_interruptions,
         wanted.parent,
+        wanted.estimate,
     )
