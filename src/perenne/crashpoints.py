@@ -57,6 +57,9 @@ POINTS: tuple[str, ...] = (
     "run.leftover_removed",  # a file that the handler left in its private folder
     "progress.written",
     "progress.committed",
+    "mail.parsed",  # nothing of it is kept yet
+    "mail.built",
+    "mail.children_submitted",  # the messages nested in it have their jobs
     "publish.begun",
     "publish.folder_made",
     "publish.leftover_removed",  # the stage file of a dead attempt of the same identity
