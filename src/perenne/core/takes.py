@@ -199,6 +199,9 @@ _WANTED: dict[str, Wanted] = {
     ),
     "isolation": Wanted(lambda value: value in get_args(Isolation), f"; give one of {', '.join(get_args(Isolation))}"),
     "memory_limit_bytes": _or_none(_whole(MEMORY_LIMIT_BYTES[0], MEMORY_LIMIT_BYTES[-1]), ", or None for no limit"),
+    "migrates": _some(lambda one: type(one) is int and one > 0, "a tuple of versions"),
+    "migrate": _or_none(_FUNCTION, _LEFT_OUT),
+    "autosave_s": _or_none(_seconds(0.001), ", or None: only when the handler saves"),
     "estimate": _or_none(
         Wanted(
             lambda value: isinstance(value, Estimate) or callable(value),

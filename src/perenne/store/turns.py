@@ -14,6 +14,7 @@ from perenne.core.decide import Change, decide
 from perenne.core.identity import is_uuid
 from perenne.core.job import Job, Need, Token
 from perenne.core.resources import Reservation
+from perenne.core.states import JobState
 from perenne.core.verdicts import WaitsFor
 from perenne.errors import StaleToken
 from perenne.store import moves, proof, reservations, rows, writes
@@ -128,4 +129,6 @@ def settle(
         raise writes.stale(token.job_id, token, job)
     change = decide(job, event, now, luck)
     assert isinstance(change, Change)
+    if isinstance(event, events.Ended) and event.saved and change.to is JobState.COMPLETED:
+        tx.run("drop_checkpoint", job=job.seq)  # nothing goes on from it; who failed or was cancelled may be requeued
     return moves.end(tx, job, change, token, active_ms=active_ms, actor=actor, now=now)
