@@ -135,7 +135,7 @@ _WANTED: dict[str, Wanted] = {
     "priority": _whole(limits.PRIORITY[0], limits.PRIORITY[-1]),
     "not_before": _one(datetime | None, "a datetime with its time zone, or leave it out"),
     "depends_on": _some(_is_text, "a list of ids of jobs"),
-    "on_dependency": _one(str, "block or fail"),
+    "on_dependency": _one(str, "block, fail or continue"),
     "durability": _one(str, "durable or relaxed"),
     "max_attempts": _or_none(_whole(limits.ATTEMPTS[0], limits.ATTEMPTS[-1]), _LEFT_OUT),
     "ids": _one(Mapping | None, "an id for each name of a publication, or leave it out"),
@@ -153,6 +153,7 @@ _WANTED: dict[str, Wanted] = {
     ),
     # steering, working
     "to": Wanted(lambda value: value in RESOLVED, f"; give one of {', '.join(RESOLVED)}"),
+    "from_start": _FLAG,
     "slots": _whole(1, SLOTS_MOST),
     "coroutines": _whole(1, limits.COROUTINES_MOST),
     "stay": _FLAG,

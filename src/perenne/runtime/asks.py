@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from perenne.core.job import Receipt, Submission, Token
+from perenne.core.job import Need, Receipt, Submission, Token
 from perenne.core.kind import Kind
 from perenne.core.resources import Reservation
 
@@ -25,6 +25,8 @@ class Right(Protocol):
     def check(self, token: Token) -> tuple[bool, bool]: ...
 
     def progress(self, token: Token, done: int, total: int | None, message: str | None, *, now: int) -> None: ...
+
+    def needs(self, token: Token, after: int) -> list[Need]: ...
 
 
 class Submits(Protocol):

@@ -113,6 +113,7 @@ class Attendant:
             "progress": self._progress,
             "stage": lambda: str(self._context.stage),
             "log": self._write,
+            "needs": lambda after: self._ledger.needs(self._claim.token, after),
             "lock_checkpoint": lambda: self._locked.enter_context(self._saving.store.locked()),
             "unlock_checkpoint": self._locked.close,
             "last_checkpoint": lambda: self._saving.store.last(),

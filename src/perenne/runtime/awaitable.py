@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
 from perenne.core.answers import Completion
-from perenne.core.job import Receipt, Submission
+from perenne.core.job import Need, Receipt, Submission
 from perenne.core.kind import Kind
 from perenne.core.publication import Publication
 from perenne.errors import InvalidInput, StaleToken
@@ -139,6 +139,14 @@ class AsyncContext:
     async def keep_progress(self) -> None:
         """As `Context.keep_progress`."""
         await self._ask(self._context.keep_progress)
+
+    async def needs(self) -> Mapping[str, Need]:
+        """As `Context.needs`."""
+        return await self._ask(self._context.needs)
+
+    async def results(self) -> list[Any]:
+        """As `Context.results`."""
+        return await self._ask(self._context.results)
 
     async def may_publish(self) -> None:
         """As `Context.may_publish`."""

@@ -6,26 +6,25 @@ Every verb here is safe to call from the handler's own thread only.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from perenne.core import limits, takes
+from perenne.core import limits
 from perenne.core.answers import Completion
-from perenne.core.job import Job, Receipt, Submission, Token
-from perenne.core.kind import Kind
+from perenne.core.job import Job, Token
 from perenne.core.publication import Publication
 from perenne.core.resources import Reservation
 from perenne.crashpoints import crash_point
 from perenne.errors import DiskLow, InvalidInput, StaleToken, StorageError, Unwound
 from perenne.files import atomic
 from perenne.files.workspace import Workspace
-from perenne.runtime import own
 from perenne.runtime.asks import Log as Log
 from perenne.runtime.asks import Right, Sequenced, Submits
 from perenne.runtime.asks import Tables as Tables
 from perenne.runtime.breaks import Breaks
 from perenne.runtime.clock import Clock
+from perenne.runtime.family import Family
 from perenne.runtime.saving import Kept, Saving
 from perenne.runtime.stop import Stop
 from perenne.runtime.wishes import Wishes
@@ -36,7 +35,7 @@ Give = Callable[[], object]
 PROGRESS_EVERY_S = 0.1
 
 
-class Context:
+class Context(Family):
     """One attempt, as its handler sees it."""
 
     def __init__(
@@ -58,16 +57,14 @@ class Context:
         sequenced: Sequenced | None = None,
         keeps_frame: bool = False,
     ) -> None:
-        self.job_id = job.id
-        self.attempt = token.number
+        super().__init__(token, wishes, ledger, submitter)
         self.publication = publication
         self.deadline = deadline
         self.published = False
         self.breaks = Breaks(wishes, grant, sequenced, keeps_frame=keeps_frame)
         self.completion: Completion | None = None
-        self._token, self._wishes, self._ledger, self._clock, self._log = token, wishes, ledger, clock, log
+        self._clock, self._log = clock, log
         self._workspace, self._stage = workspace, None  # type: Workspace, Path | None
-        self._submitter, self.app = submitter, submitter.app
         self._done, self._total = 0, None  # type: int, int | None
         self._unkept: tuple[int, int | None, str | None] | None = None
         self._kept_at = float("-inf")
@@ -128,7 +125,13 @@ class Context:
         Guarantees: a store that is busy or full delays what is shown and fails nobody.
         """
         total = self._total if total is None else total
-        own.check_progress(done, total, self._done)
+        if not all(_is_count(number) for number in (done, total)):
+            raise InvalidInput(f"progress: done {done!r} of {total!r}; give whole numbers from 0", field="done")
+        if done < self._done or (total is not None and done > total):
+            raise InvalidInput(
+                f"progress: done {done} of {total}, it was {self._done}; it may only grow, up to the total",
+                field="done",
+            )
         self._done, self._total = done, total
         self._unkept = (done, total, None if message is None else limits.clip(message))
         if self._clock.monotonic() - self._kept_at >= PROGRESS_EVERY_S:
@@ -257,42 +260,10 @@ class Context:
         self.completion = Completion(result, also)
         return self.completion
 
-    def request(self, kind: Kind | str, input: object, *, name: str | None = None, **wishes: Any) -> Submission:
-        """A child of this job to be submitted, with its id and every id it will publish under; nothing is stored yet.
-
-        Args: name: a line of text, unique among the children of this job. The id of the child comes from both, so that
-        a later attempt that asks again finds what an earlier one submitted. Without a name, children of the same kind,
-        input and dependencies are one. wishes: as `Engine.submit` names them, but for `job_id`.
-        Raises: UnknownKind, InvalidInput, TooLarge.
-        """
-        return self._submitter.request_child(self.job_id, kind, input, name, wishes)
-
-    def submit(
-        self, kind: Kind | str, input: object, *, name: str | None = None, patience_s: float = 0.0, **wishes: Any
-    ) -> Receipt:
-        """Store a child of this job durably, or find the one that this job submitted before.
-
-        Args: as `request`; patience_s: how long to wait for room in a full queue.
-        Raises: as `Engine.submit`. StaleToken: this attempt has lost its right; nothing was stored.
-        Guarantees: once it returned the child is there, and it is there once, however often the attempt is repeated.
-        """
-        return self.submit_many([self.request(kind, input, name=name, **wishes)], patience_s=patience_s)[0]
-
-    def submit_many(self, children: Sequence[Submission], *, patience_s: float = 0.0) -> list[Receipt]:
-        """Store what this context's `request` made, all or none, in one transaction; they may wait for each other.
-
-        Raises: as `submit`, naming the member; a circle of dependencies by its path.
-        """
-        takes.check(children=children, patience_s=patience_s)
-        own.check(self.job_id, children)
-        if self._wishes.fenced:
-            raise StaleToken(f"job {self.job_id}: attempt {self.attempt} is past its time; nothing of it is kept")
-        try:
-            return self._submitter.enter(children, patience_s, self._token)
-        except StaleToken:
-            self._wishes.ask("stale")
-            raise
-
     def log(self, message: str, *, level: str = "info", **fields: Any) -> None:
         """One line in the job's log, at most 1 MiB an attempt."""
         self._log.write(level, message, **fields)
+
+
+def _is_count(number: int | None) -> bool:
+    return number is None or (type(number) is int and 0 <= number < 1 << 63)

@@ -17,7 +17,7 @@ import msgspec
 from perenne import errors
 from perenne.core import limits
 from perenne.core.answers import Completion
-from perenne.core.job import Receipt, Submission, Token
+from perenne.core.job import Need, Receipt, Submission, Token
 from perenne.core.kind import Kind
 from perenne.core.lossless import first_loss
 from perenne.core.resources import Reservation
@@ -98,6 +98,9 @@ class RemoteLedger:
 
     def progress(self, token: Token, done: int, total: int | None, message: str | None, *, now: int) -> None:
         self._caller.ask("progress", done, total, message)
+
+    def needs(self, token: Token, after: int) -> list[Need]:
+        return msgspec.convert(self._caller.ask("needs", after), list[Need])
 
 
 class RemoteSubmitter:

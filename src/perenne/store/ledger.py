@@ -17,7 +17,7 @@ import msgspec
 
 from perenne.core import events, limits
 from perenne.core.dependencies import ordered
-from perenne.core.job import Durability, Job, Receipt, Submission, Token
+from perenne.core.job import Durability, Job, Need, Receipt, Submission, Token
 from perenne.core.verdicts import Situation
 from perenne.crashpoints import crash_point
 from perenne.errors import EngineError
@@ -235,6 +235,13 @@ class Ledger:
         Raises: StaleToken.
         """
         return self._driver.read(lambda tx: turns.held(tx, token))
+
+    def needs(self, token: Token, after: int) -> list[Need]:
+        """What the job of this token waited for, from the one after place `after`, so many that they fit one message.
+
+        Raises: StaleToken.
+        """
+        return self._driver.read(lambda tx: turns.needs(tx, token, after))
 
     def progress(self, token: Token, done: int, total: int | None, message: str | None, *, now: int) -> None:
         """Keep the progress of a running attempt.
