@@ -109,7 +109,10 @@ class GaveUp(Answer, frozen=True):
 
 
 class Doubted(Answer, frozen=True):
+    """Only a person can tell: the handler said so, or the last checkpoint cannot be used."""
+
     finding: str
+    reason: str = "publication_in_doubt"
 
 
 class Stopped(Answer, frozen=True):
@@ -155,6 +158,7 @@ class Ended(Event, frozen=True, kw_only=True):
     active_ms: int = 0
     limit_used: bool = False
     overrun: str | None = None
+    saved: bool = False  # the ledger has a checkpoint of the job
     used: Used | None = None
 
 

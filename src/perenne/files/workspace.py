@@ -18,7 +18,7 @@ from perenne.files import atomic
 
 MANIFEST = "workspace.toml"
 MANIFEST_BYTES = 64 * 1024
-_FOLDERS = ("owners", "children", "wake", "stage", "logs")
+_FOLDERS = ("owners", "children", "checkpoints", "wake", "stage", "logs")
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,10 @@ class Workspace:
     def lock_of_child(self, attempt: str) -> Path:
         """Held by the child that runs this attempt, and by whatever it forked."""
         return self.children_folder / f"{attempt}.lock"
+
+    @property
+    def checkpoints_folder(self) -> Path:
+        return self.own_folder / "checkpoints"
 
     @property
     def wake_folder(self) -> Path:

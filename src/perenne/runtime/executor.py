@@ -17,13 +17,14 @@ from perenne.core.publication import Publication, Published
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput
 from perenne.files.workspace import Workspace
-from perenne.runtime import call, governor_rule, importable, lacking, lookup
+from perenne.runtime import call, governor_rule, importable, lacking, lookup, saving
 from perenne.runtime.attendant import Attendants
 from perenne.runtime.children import Children
 from perenne.runtime.clock import Clock
 from perenne.runtime.context import Context
 from perenne.runtime.governor import Governor
 from perenne.runtime.joblog import JobLog
+from perenne.runtime.saving import REFUSALS, Saving
 from perenne.runtime.submitter import Submitter
 from perenne.runtime.watchdog import Watchdog
 from perenne.runtime.wishes import Wishes
@@ -96,7 +97,7 @@ class Executor:
             # Claimed ahead, never started, and the worker drains: given back unspent.
             return events.Ended(answer=events.Stopped("suspend"), published=Published.absent())
         started = self.clock.monotonic() - claim.used_ms / 1000
-        kind = self.app.kind(claim.job.kind, claim.job.version)
+        kind = self.app.runner(claim.job.kind, claim.job.version)
         log = JobLog(self.workspace, claim.job.id, claim.token.number, self.clock)
         try:
             publication = lookup.identity_of(claim.job, kind, self.workspace.root)
@@ -114,7 +115,10 @@ class Executor:
             return self._ended(started, wishes, call.failure(kind, error, log), published)
         if missing is not None:
             return self._ended(started, wishes, missing, published)
-        context = self._context(claim, publication, wishes, log)
+        context = self._context(claim, publication, wishes, log, kind)
+        goes_on = _comes_after_another(claim) or claim.sequence > 1
+        if kind.state_type is not None and goes_on and (refused := self._restore(context, kind, log)) is not None:
+            return self._ended(started, wishes, refused, published)
         return Prepared(claim, kind, context, wishes, log, started)
 
     def conclude(self, prepared: Prepared, answer: events.Answer) -> events.Ended:
@@ -125,7 +129,8 @@ class Executor:
         prepared.context.remove_stage()
         crash_point("run.executed")
         answer, published = _look_after(prepared.kind, prepared.context, prepared.context.publication, answer)
-        return self._with_use(prepared, self._ended(prepared.started_at, prepared.wishes, answer, published))
+        saved = prepared.context.saving.stands
+        return self._with_use(prepared, self._ended(prepared.started_at, prepared.wishes, answer, published, saved))
 
     def _with_use(self, prepared: Prepared, ended: events.Ended) -> events.Ended:
         """The end, with what the sequence took when the governor granted it."""
@@ -142,10 +147,22 @@ class Executor:
         limit_s = prepared.kind.wall_limit_s
         return nullcontext() if limit_s is None else self.watchdog.over(prepared.wishes, limit_s)
 
-    def _ended(self, started_at: float, wishes: Wishes, answer: events.Answer, published: Published) -> events.Ended:
+    def _ended(
+        self, started_at: float, wishes: Wishes, answer: events.Answer, published: Published, saved: bool = False
+    ) -> events.Ended:
         active_ms = int((self.clock.monotonic() - started_at) * 1000)
         limit_used = wishes.asked("limit")
-        return events.Ended(answer=answer, published=published, active_ms=active_ms, limit_used=limit_used)
+        return events.Ended(answer=answer, published=published, active_ms=active_ms, limit_used=limit_used, saved=saved)
+
+    def _restore(self, context: Context, kind: Kind, log: JobLog) -> events.Answer | None:
+        """Give the context the state that it goes on from; the answer of an attempt that cannot."""
+        try:
+            context.restore()
+        except REFUSALS as refusal:
+            return events.Doubted(saving.refused(refusal), "checkpoint_refused")
+        except Exception as error:
+            return call.failure(kind, error, log)
+        return None
 
     def _call(self, prepared: Prepared) -> events.Answer:
         kind, context, wishes, log = prepared.kind, prepared.context, prepared.wishes, prepared.log
@@ -156,7 +173,7 @@ class Executor:
         with self.limited(prepared):
             return call.handler(kind, context, wishes, log)
 
-    def _context(self, claim: Claim, publication: Publication, wishes: Wishes, log: JobLog) -> Context:
+    def _context(self, claim: Claim, publication: Publication, wishes: Wishes, log: JobLog, kind: Kind) -> Context:
         limit_ms = claim.job.active_limit_ms
         left_ms = None if limit_ms is None else limit_ms - claim.job.active_ms - claim.used_ms
         return Context(
@@ -170,8 +187,18 @@ class Executor:
             workspace=self.workspace,
             submitter=self.submitter,
             deadline=None if left_ms is None else self.clock.monotonic() + left_ms / 1000,
+            saving=self._saving(claim, kind, log),
+            autosave_s=kind.autosave_s,
             grant=claim.grant,
         )
+
+    def _saving(self, claim: Claim, kind: Kind, log: JobLog) -> Saving:
+        def say(word: str, sentence: str) -> None:
+            log.write("warning", word, error=sentence)
+
+        prefix = "" if kind.state_type is None else f"{self.app.name}_"
+        kept = saving.LedgerStore(self.workspace, self.ledger.checkpoints, claim.token, prefix, say)
+        return Saving(kind, claim.job.id, claim.token, self.workspace, kept)
 
 
 def _comes_after_another(claim: Claim) -> bool:

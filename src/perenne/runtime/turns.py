@@ -33,7 +33,7 @@ class Turns:
 
     def __init__(self, executor: Executor, owner_id: str, ends: Ends, luck: Luck) -> None:
         self._ledger, self._clock, self._ends, self._luck = executor.ledger, executor.clock, ends, luck
-        self._kinds, self._governor = executor.app.kinds, executor.governor
+        self._served, self._governor = executor.app.served, executor.governor
         self._owner_id = owner_id
         self._unrecorded: list[Running] = []
         self._doubt: tuple[list[Ending], Turn] | None = None
@@ -56,7 +56,7 @@ class Turns:
             crash_point("acknowledge.begun")
         endings = [Ending(one.claim.token, _end_of(one), self._luck.fraction()) for one in ended]
         attempts = [self._luck.bytes(16).hex() for _ in range(wanted)]
-        lanes = [Lane(kind.name, kind.version, places.loop if kind.awaits else places.slots) for kind in self._kinds]
+        lanes = [Lane(*job, places.loop if kind.awaits else places.slots) for job, kind in self._served.items()]
         broke = [one.claim.token.attempt for one in ended if isinstance(_end_of(one).answer, events.Broke)]
         asking = {"situation": self._governor.situation(), "waiting": [*waiting, *broke], "company": company}
         return self._told_of(lambda made: self._ask(endings, lanes, attempts, made, asking), endings)

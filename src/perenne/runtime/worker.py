@@ -244,7 +244,7 @@ class Worker:
             self._ring()  # other workers may wait for what was given back
 
     def _start(self, claims: list[Claim]) -> None:
-        awaiting = [self._executor.app.kind(claim.job.kind, claim.job.version).awaits for claim in claims]
+        awaiting = [self._executor.app.runner(claim.job.kind, claim.job.version).awaits for claim in claims]
         for claim, awaits in zip(claims, awaiting, strict=True):
             self._slots.put(claim, awaits=awaits)
         self._claim_more = sum(awaiting) == LOOP_STEP

@@ -17,13 +17,14 @@ import msgspec
 
 from perenne.core import events, limits
 from perenne.core.dependencies import ordered
-from perenne.core.job import Durability, Job, Receipt, Submission, Token
+from perenne.core.job import Durability, Job, Need, Receipt, Submission, Token
 from perenne.core.verdicts import Situation
 from perenne.crashpoints import crash_point
 from perenne.errors import EngineError
 from perenne.store import claims, controls, intake, proof, telling, turns, writes
 from perenne.store.accounts import Accounts
 from perenne.store.admission import Admission
+from perenne.store.checkpoints import Checkpoints
 from perenne.store.claims import Claim as Claim
 from perenne.store.claims import Lane as Lane
 from perenne.store.claims import Place as Place
@@ -43,6 +44,7 @@ class Ledger:
     def __init__(self, driver: Driver, wake: Callable[[], None] | None = None) -> None:
         """Args: wake: tells who sleeps to look again; called after what may give them work, once for a whole group."""
         self._driver = driver
+        self.checkpoints = Checkpoints(driver)
         self._committed = {protocol: partial(_committed, protocol, None) for protocol in _QUIET}
         self._committed |= {protocol: partial(_committed, protocol, wake) for protocol in _HEARD}
 
@@ -233,6 +235,13 @@ class Ledger:
         Raises: StaleToken.
         """
         return self._driver.read(lambda tx: turns.held(tx, token))
+
+    def needs(self, token: Token, after: int) -> list[Need]:
+        """What the job of this token waited for, from the one after place `after`, so many that they fit one message.
+
+        Raises: StaleToken.
+        """
+        return self._driver.read(lambda tx: turns.needs(tx, token, after))
 
     def progress(self, token: Token, done: int, total: int | None, message: str | None, *, now: int) -> None:
         """Keep the progress of a running attempt.

@@ -128,7 +128,6 @@ class Job(Record, frozen=True):
     input: bytes
     publications: Text
     requested_at: Instant
-    on_dependency: OnDependency
     unmet: Count
     max_attempts: Attempts
     spent: Count
@@ -151,6 +150,7 @@ class Job(Record, frozen=True):
     max_interruptions: Attempts | None = None  # in exports of before it was kept
     parent: Uuid | None = None  # the same
     estimate: Text | None = None
+    on_dependency: OnDependency = OnDependency.BLOCK
 
     sizes = {
         "kind": limits.NAME_BYTES,

@@ -12,13 +12,16 @@ import msgspec
 from perenne.core import events
 from perenne.core.decide import Change, decide
 from perenne.core.identity import is_uuid
-from perenne.core.job import Job, Token
+from perenne.core.job import Job, Need, Token
 from perenne.core.resources import Reservation
+from perenne.core.states import JobState
 from perenne.core.verdicts import WaitsFor
 from perenne.errors import StaleToken
 from perenne.store import moves, proof, reservations, rows, writes
 from perenne.store.claims import Claim
 from perenne.store.driver import Transaction
+
+NEEDS_AT_ONCE = 12  # with results of the largest size they fit one message to a child
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -75,6 +78,14 @@ def held(tx: Transaction, token: Token) -> tuple[bool, bool]:
     return bool(row[0]), bool(row[1])
 
 
+def needs(tx: Transaction, token: Token, after: int) -> list[Need]:
+    """As `Ledger.needs`."""
+    held(tx, token)
+    return [
+        rows.need(row) for row in tx.all("outcomes_of_needs", job_id=token.job_id, after=after, limit=NEEDS_AT_ONCE)
+    ]
+
+
 def end(tx: Transaction, ending: Ending, now: int, actor: str) -> list[Job]:
     """Record how an attempt ended, or broke its sequence, inside a transaction; as `Ledger.end`."""
     if isinstance(ending.ended.answer, events.Broke):
@@ -118,4 +129,6 @@ def settle(
         raise writes.stale(token.job_id, token, job)
     change = decide(job, event, now, luck)
     assert isinstance(change, Change)
+    if isinstance(event, events.Ended) and event.saved and change.to is JobState.COMPLETED:
+        tx.run("drop_checkpoint", job=job.seq)  # nothing goes on from it; who failed or was cancelled may be requeued
     return moves.end(tx, job, change, token, active_ms=active_ms, actor=actor, now=now)

@@ -39,7 +39,6 @@ create table job (
     input blob not null,
     publications text not null,
     requested_at integer not null,
-    on_dependency text not null check (on_dependency in ('block', 'fail')),
     unmet integer not null default 0 check (unmet >= 0),
     max_attempts integer not null check (max_attempts between 1 and 100),
     spent integer not null default 0 check (spent between 0 and max_attempts),
@@ -60,6 +59,7 @@ create table job (
     finished_at integer,
     revision integer not null default 1, max_interruptions integer check (max_interruptions between 1 and 100),
     parent text, estimate text,
+    on_dependency text not null default 'block' check (on_dependency in ('block', 'fail', 'continue')),
     check ((attempt is not null) = (state = 'RUNNING'))
 ) strict;
 
@@ -213,3 +213,16 @@ create table reservation_usage (
     worst_item_bytes integer,
     primary key (kind, version, estimate)
 ) strict, without rowid;
+
+-- The last checkpoint of each job that has one; without a record it lies in a file, whose digest stands here.
+create table checkpoint (
+    job integer primary key references job (seq),
+    attempt text not null,
+    number integer not null check (number > 0),
+    generation integer not null check (generation > 0),
+    sequences integer not null check (sequences >= 0),
+    size_bytes integer not null check (size_bytes > 0),
+    digest text not null check (length(digest) = 64),
+    record blob,
+    saved_at integer not null
+) strict;

@@ -21,9 +21,10 @@ on conflict do nothing
 -- :id
 select
     seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
-    publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
+    publications, requested_at, unmet, max_attempts, spent, number, failures, interruptions, attempt,
     cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
-    diagnostic, updated_at, finished_at, revision, max_interruptions, parent, estimate
+    diagnostic, updated_at, finished_at, revision, max_interruptions, parent, estimate,
+    on_dependency
 from job
 where id = :id
 
@@ -32,9 +33,10 @@ where id = :id
 -- :key
 select
     seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
-    publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
+    publications, requested_at, unmet, max_attempts, spent, number, failures, interruptions, attempt,
     cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
-    diagnostic, updated_at, finished_at, revision, max_interruptions, parent, estimate
+    diagnostic, updated_at, finished_at, revision, max_interruptions, parent, estimate,
+    on_dependency
 from job
 where key = :key
 
@@ -43,9 +45,10 @@ where key = :key
 -- :seq
 select
     seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
-    publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
+    publications, requested_at, unmet, max_attempts, spent, number, failures, interruptions, attempt,
     cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
-    diagnostic, updated_at, finished_at, revision, max_interruptions, parent, estimate
+    diagnostic, updated_at, finished_at, revision, max_interruptions, parent, estimate,
+    on_dependency
 from job
 where seq = :seq
 
@@ -54,9 +57,10 @@ where seq = :seq
 -- :after, :state, :limit
 select
     seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
-    publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
+    publications, requested_at, unmet, max_attempts, spent, number, failures, interruptions, attempt,
     cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
-    diagnostic, updated_at, finished_at, revision, max_interruptions, parent, estimate
+    diagnostic, updated_at, finished_at, revision, max_interruptions, parent, estimate,
+    on_dependency
 from job
 where seq > :after
 and (:state is null or state = :state)
@@ -83,9 +87,10 @@ and state not in ('COMPLETED', 'FAILED', 'CANCELLED', 'DEAD')
 -- :queue, :kind, :version, :limit
 select
     seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
-    publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
+    publications, requested_at, unmet, max_attempts, spent, number, failures, interruptions, attempt,
     cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
-    diagnostic, updated_at, finished_at, revision, max_interruptions, parent, estimate
+    diagnostic, updated_at, finished_at, revision, max_interruptions, parent, estimate,
+    on_dependency
 from job
 where queue = :queue
 and kind = :kind

@@ -64,11 +64,11 @@ with recursive head (seq) as (
 )
 select
     job.seq, job.id, job.kind, job.version, job.queue, job.state, job.reason, job.priority, job.rank, job.submitted_at,
-    job.due_at, job.key, job.unique_key, job.input, job.publications, job.requested_at, job.on_dependency, job.unmet,
+    job.due_at, job.key, job.unique_key, job.input, job.publications, job.requested_at, job.unmet,
     job.max_attempts, job.spent, job.number, job.failures, job.interruptions, job.attempt, job.cancel_asked,
     job.pause_asked, job.active_ms, job.active_limit_ms, job.progress_done, job.progress_total, job.progress_message,
     job.result, job.diagnostic, job.updated_at, job.finished_at, job.revision, job.max_interruptions, job.parent,
-    job.estimate,
+    job.estimate, job.on_dependency,
     (
         select worst_item_bytes
         from reservation_usage as usage
@@ -84,9 +84,10 @@ join job on job.seq = head.seq
 -- :queue, :kind, :version, :estimate, :rank, :seq
 select
     seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
-    publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
+    publications, requested_at, unmet, max_attempts, spent, number, failures, interruptions, attempt,
     cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
-    diagnostic, updated_at, finished_at, revision, max_interruptions, parent, estimate
+    diagnostic, updated_at, finished_at, revision, max_interruptions, parent, estimate,
+    on_dependency
 from job
 where queue = :queue
 and kind = :kind
