@@ -12,7 +12,7 @@ import msgspec
 
 from perenne import config
 from perenne.apps.evidence.mail import artefact
-from perenne.runtime import snapshot, view
+from perenne.runtime import resource_page, snapshot, view
 from perenne.surfaces.cli import documents
 from perenne.surfaces.cli.main import cli
 from perenne.surfaces.faults import Exit
@@ -30,6 +30,7 @@ _PRINTED = {
     "perenne.job.v1": "`show --json`, `wait --json`",
     "perenne.receipt.v1": "`submit --json`, one a line",
     "perenne.findings.v1": "`doctor --json`",
+    "perenne.resources.v1": "`resources --json`",
     "perenne.version.v1": "`version --json`",
     artefact.CONTRACT: "`evidence mail --json`",
 }
@@ -41,6 +42,7 @@ def schemas() -> dict[str, str]:
         "perenne.job.v1": view.JobPage,
         "perenne.receipt.v1": documents.Submitted,
         "perenne.findings.v1": list[documents.Found],
+        "perenne.resources.v1": resource_page.ResourcePage,
         "perenne.version.v1": documents.Versions,
         artefact.CONTRACT: artefact.Analysis,
     }

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from perenne import errors
     from perenne.app import App
     from perenne.core.answers import Doubt, GiveUp, Snooze
+    from perenne.core.estimate import Estimate
     from perenne.core.job import Attempt, Job
     from perenne.core.kind import Kind
     from perenne.core.publication import Publication, Published
@@ -31,6 +32,7 @@ __all__ = [
     "Context",
     "Doubt",
     "Engine",
+    "Estimate",
     "GiveUp",
     "Job",
     "JobState",
@@ -47,6 +49,7 @@ if not TYPE_CHECKING:
     _HOMES = {
         "app": ["App"],
         "core.answers": ["Doubt", "GiveUp", "Snooze"],
+        "core.estimate": ["Estimate"],
         "core.job": ["Attempt", "Job"],
         "core.kind": ["Kind"],
         "core.publication": ["Publication", "Published"],

@@ -118,6 +118,7 @@ class App:
         if kind.queue not in self.queues:
             raise InvalidInput(f"app {self.name}: kind {kind} uses queue {kind.queue!r}, which has no bound in queues")
         self.kinds = (*self.kinds, kind)
+        vars(self).pop("_runners", None)
         del self._index
 
     def kind(self, name: str, version: int | None = None) -> Kind:
@@ -136,7 +137,28 @@ class App:
 
     def knows(self, name: str, version: int) -> bool:
         """Whether a job of this kind can run here."""
-        return (name, version) in self._index
+        return (name, version) in self._runners
+
+    def runner(self, name: str, version: int) -> Kind:
+        """The kind that runs jobs of this name and version: this one, or a newer one that takes over its states.
+
+        Raises: UnknownKind.
+        """
+        return self._runners.get((name, version)) or self.kind(name, version)
+
+    @cached_property
+    def _runners(self) -> dict[tuple[str, int], Kind]:
+        runners: dict[tuple[str, int], Kind] = {}
+        for kind in sorted(self.kinds, key=lambda kind: kind.version):
+            for version in (*kind.migrates, kind.version):
+                if version == kind.version or (kind.name, version) not in self._index:
+                    runners[kind.name, version] = kind
+        return runners
+
+    @property
+    def served(self) -> dict[tuple[str, int], Kind]:
+        """Who runs the jobs of each name and version."""
+        return self._runners
 
     @cached_property
     def _index(self) -> dict[tuple[str, int | None], Kind]:

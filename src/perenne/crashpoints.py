@@ -57,6 +57,17 @@ POINTS: tuple[str, ...] = (
     "run.leftover_removed",  # a file that the handler left in its private folder
     "progress.written",
     "progress.committed",
+    "checkpoint.staged",
+    "checkpoint.name_synced",
+    "checkpoint.written",  # its row, not committed
+    "checkpoint.committed",
+    "checkpoint.renamed",
+    "checkpoint.folder_synced",
+    "checkpoint.leftover_removed",  # a stage file that no row names, or a file of a job that goes on no more
+    "checkpoint.lock_removed",
+    "mail.parsed",  # nothing of it is kept yet
+    "mail.built",
+    "mail.children_submitted",  # the messages nested in it have their jobs
     "publish.begun",
     "publish.folder_made",
     "publish.leftover_removed",  # the stage file of a dead attempt of the same identity

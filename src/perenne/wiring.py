@@ -17,7 +17,7 @@ from perenne.errors import InvalidInput, NotAllowed, StoreForeign
 from perenne.files import ground
 from perenne.files import workspace as folder
 from perenne.files.workspace import Workspace
-from perenne.runtime import clock, luck, owner, retention_rule
+from perenne.runtime import clock, governor_rule, luck, owner, retention_rule
 from perenne.runtime.engine import Engine
 from perenne.runtime.snapshot_keeper import Keeper, Watched
 from perenne.store import apptables, migrate
@@ -96,6 +96,7 @@ def open(root: Path | str, app: App, *, access: Access = "write", clock: clock.C
         crashpoints.arm(os.environ, specimen=found.specimen)
     if access == "work":
         retention_rule.of(found)  # a rule that cannot be carried out is refused before anything is opened
+        governor_rule.of(found)
     holding = owner.take(found, alone=app.one_worker) if access == "work" else None
     try:
         driver = SQLiteDriver(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,3 +60,21 @@ def test_a_file_that_cannot_be_read_is_refused(
     refusal = capsys.readouterr().err
     assert said in refusal
     assert refusal.count("\n") == 1
+
+
+def test_a_mail_with_nested_messages_becomes_jobs(perenne: Any, tmp_path: Path) -> None:
+    """Submitting a whole mail analyses it and each message within it once; the same key again is the same job."""
+    case, key = tmp_path / "case", "11111111-2222-4333-8444-555555555555"
+    perenne.done("create", "--title", "Case", "--workspace", case)
+    evidence = perenne.done("import", SAMPLES / "own-05-nested-three.eml", "--workspace", case).split()[0]
+    words = ["submit", "--evidence", evidence, "--capability", "evidence.mail", "--key", key, "--workspace", case]
+    assert perenne.done(*words) == f"{key}  accepted\n"
+    assert perenne.done("run", "--workspace", case).splitlines()[-1] == "ended: 3 COMPLETED; all jobs: 3 COMPLETED"
+    artefacts = [
+        json.loads(path.read_bytes()) for path in (case / "02_Preuves_Traitees/Extractions/EML").glob("*.json")
+    ]
+    assert sorted(len(one["steps"]) for one in artefacts) == [0, 1, 2]
+    subjects = {one["analysis"]["messages"][0]["subject"]["value"] for one in artefacts}
+    assert subjects == {"TR: TR: niveau un", "TR: niveau deux", "niveau trois"}
+    assert perenne.done(*words) == f"{key}  reused\n"
+    assert len(perenne.jobs(case)) == 3

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from perenne import App, Context, Kind
+from perenne import App, Context, GiveUp, Kind
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -57,12 +57,36 @@ def leaf(context: Context, word: str) -> str:
     return word
 
 
+def leaf_or_not(context: Context, word: str) -> Any:
+    return GiveUp("it is bad") if word == "bad" else word
+
+
+def seen(results: list[Any], needs: Any) -> dict[str, Any]:
+    """Results, then what came of each dependency."""
+    told = [[str(need.state), need.waived, need.kind, need.result, need.diagnostic] for need in needs.values()]
+    return {"results": results, "needs": told, "ids": list(needs)}
+
+
+def join(context: Context, input: object) -> dict[str, Any]:
+    return seen(context.results(), context.needs())
+
+
+async def join_awaits(context: Any, input: object) -> dict[str, Any]:
+    return seen(await context.results(), await context.needs())
+
+
+JOINS = [
+    Kind("join.thread", 1, join, Any),
+    Kind("join.process", 1, join, Any, isolation="process"),
+    Kind("join.coroutine", 1, join_awaits, Any),
+]
+LEAF_OR_NOT = Kind("leaf.ornot", 1, leaf_or_not, str)
 THREAD = Kind("parent.thread", 1, parent, Orders)
 PROCESS = Kind("parent.process", 1, parent, Orders, isolation="process")
 COROUTINE = Kind("parent.coroutine", 1, parent_awaits, Orders)
 LEAF = Kind("leaf", 1, leaf, str)
 
-app = App("family", [THREAD, PROCESS, COROUTINE, LEAF])
+app = App("family", [THREAD, PROCESS, COROUTINE, LEAF, LEAF_OR_NOT, *JOINS])
 
 
 @app.task

@@ -19,6 +19,7 @@ from perenne import (
     Context,
     Doubt,
     Engine,
+    Estimate,
     GiveUp,
     Job,
     JobState,
@@ -59,6 +60,7 @@ async def handle_awaiting(context: AsyncContext, letter: Letter) -> int:
 
 def handle(context: Context, letter: Letter) -> int | Snooze | GiveUp | Doubt:
     context.boundary()
+    context.measured(context.batch, peak_bytes=context.threads << 20)
     context.progress(1, total=2, message=f"attempt {context.attempt} of {context.job_id}")
     context.log("reading", place=str(context.stage), deadline=context.deadline)
     if not letter.text:
@@ -85,6 +87,7 @@ KIND = Kind(
     backoff=Backoff(base_s=0.5, cap_s=60.0),
     give_up_on=(ValueError,),
     active_limit_s=30.0,
+    estimate=Estimate(memory_bytes=64 << 20, memory_per_item_bytes=1 << 20, max_batch=8, threads=2),
 )
 APP = App("letters", [KIND], queues={"default": 64}, runtime=".letters")
 

@@ -199,8 +199,8 @@ def _answered(job: Job, answer: events.Answer, now: int, luck: float) -> Change:
             return _failed(job, answer, now, luck)
         case events.GaveUp(reason):
             return _end("fail", JobState.FAILED, "gave_up", Outcome.FAILED, diagnostic=reason)
-        case events.Doubted(finding):
-            return _doubt(finding)
+        case events.Doubted(finding, reason):
+            return _doubt(finding, reason)
         case events.Missing(sentence, reason):
             return _end("block", JobState.BLOCKED, reason, Outcome.BLOCKED, spends=False, diagnostic=sentence)
         case events.Snoozed(seconds, reason):
@@ -245,8 +245,8 @@ def _interrupted(job: Job, published: Published) -> Change:
     return _end("bury", JobState.DEAD, f"{'interruptions' if apart else 'attempts'}_exhausted", Outcome.INTERRUPTED)
 
 
-def _doubt(finding: str) -> Change:
-    return _end("doubt", JobState.RECOVERY_REQUIRED, "publication_in_doubt", Outcome.DOUBTED, diagnostic=finding)
+def _doubt(finding: str, reason: str = "publication_in_doubt") -> Change:
+    return _end("doubt", JobState.RECOVERY_REQUIRED, reason, Outcome.DOUBTED, diagnostic=finding)
 
 
 def _end(

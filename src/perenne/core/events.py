@@ -109,13 +109,20 @@ class GaveUp(Answer, frozen=True):
 
 
 class Doubted(Answer, frozen=True):
+    """Only a person can tell: the handler said so, or the last checkpoint cannot be used."""
+
     finding: str
+    reason: str = "publication_in_doubt"
 
 
 class Stopped(Answer, frozen=True):
     """The frame was unwound at a boundary, or its tool was stopped, for one of: cancel limit quota suspend pause."""
 
     why: str
+
+
+class Broke(Answer, frozen=True):
+    """The frame was unwound at a sequence break: the attempt goes on once it is granted what it needs."""
 
 
 class Missing(Answer, frozen=True):
@@ -129,6 +136,20 @@ class NotCalled(Answer, frozen=True):
     """The handler was not called: its final publication was looked up first and is not absent."""
 
 
+class Used(msgspec.Struct, frozen=True):
+    """What one sequence really took; a peak that nobody measured is None."""
+
+    items: int
+    duration_ms: int
+    peak_bytes: int | None = None
+
+    def item_bytes(self, fixed_bytes: int) -> int | None:
+        """What each item took beside what is needed once; None when it is not known."""
+        if self.peak_bytes is None or self.items < 1:
+            return None
+        return max(-(-(self.peak_bytes - fixed_bytes) // self.items), 0)
+
+
 class Ended(Event, frozen=True, kw_only=True):
     """All that is known when the holder ends its attempt."""
 
@@ -137,6 +158,8 @@ class Ended(Event, frozen=True, kw_only=True):
     active_ms: int = 0
     limit_used: bool = False
     overrun: str | None = None
+    saved: bool = False  # the ledger has a checkpoint of the job
+    used: Used | None = None
 
 
 class Interrupted(Event, frozen=True):

@@ -6,6 +6,7 @@ Instants are UTC microseconds since 1970, durations carry their unit.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -38,10 +39,11 @@ class Durability(StrEnum):
 
 
 class OnDependency(StrEnum):
-    """What a job does when a dependency ends badly."""
+    """What a job does when a dependency ends badly: wait for a person, fail, or go on with what came of it."""
 
     BLOCK = "block"
     FAIL = "fail"
+    CONTINUE = "continue"
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -75,7 +77,6 @@ class Job(msgspec.Struct, frozen=True):
     input: bytes
     publications: str  # JSON object: name -> UUID
     requested_at: int
-    on_dependency: OnDependency
     unmet: int  # dependencies that are neither COMPLETED nor waived
     max_attempts: int
     spent: int
@@ -97,6 +98,8 @@ class Job(msgspec.Struct, frozen=True):
     revision: int
     max_interruptions: int | None = None  # None: interruptions spend attempts
     parent: str | None = None  # the job whose attempt submitted it
+    estimate: str | None = None  # as `Estimate.encode` gives it; None: it needs no reservation
+    on_dependency: OnDependency = OnDependency.BLOCK
 
     @property
     def is_final(self) -> bool:
@@ -125,6 +128,28 @@ class Job(msgspec.Struct, frozen=True):
     def runs_alone(self) -> bool:
         """Whether that attempt needs a process of its own: one more interruption ends the job, and must be its own."""
         return self.interruptions > 0 and not self.outlives_interruption
+
+
+class Need(msgspec.Struct, frozen=True):
+    """A job that another one waited for, and what came of it.
+
+    waived: the other goes on without its completion, since it ended badly or a person released the other. encoded: the
+    result as JSON, None unless it is COMPLETED.
+    """
+
+    seq: int
+    job_id: str
+    kind: str
+    version: int
+    state: JobState
+    waived: bool
+    encoded: bytes | None
+    diagnostic: str | None
+
+    @property
+    def result(self) -> Any:
+        """The result as a value, None when there is none."""
+        return None if self.encoded is None else msgspec.json.decode(self.encoded)
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -180,6 +205,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     durability: Durability = Durability.DURABLE
     max_interruptions: int | None = None
     parent: str | None = None
+    estimate: str | None = None
 
 
 class Receipt(msgspec.Struct, frozen=True):

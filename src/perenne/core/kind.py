@@ -14,12 +14,15 @@ from typing import Any
 import msgspec
 
 from perenne.core import limits, lossless, takes
+from perenne.core.estimate import Estimate
 from perenne.core.publication import Publication, Published
 from perenne.core.retry import Backoff
 from perenne.core.takes import Confinement, Isolation
-from perenne.errors import InvalidInput
+from perenne.errors import CheckpointCorrupt, CheckpointUnsupported, InvalidInput
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
+_encode_state = msgspec.msgpack.Encoder(order="deterministic").encode
+_decode_as_it_is = msgspec.msgpack.Decoder().decode
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,12 @@ class Kind:
         isolation: where the handler runs: in a thread of the worker, or in a process of its own, a child.
         wall_limit_s: seconds an attempt may take; then it failed. A child is ended, a thread cannot be.
         memory_limit_bytes: address space of the child; what allocates more gets a MemoryError.
+        state_type: of what `context.checkpoint` keeps and `context.state` gives back; any type msgspec can read. None:
+            the kind has no checkpoints.
+        migrates, migrate: older versions whose jobs this kind runs, and what makes a state of this version from one of
+            theirs: `migrate(old_version, state)` is given plain values.
+        autosave_s: a boundary that comes so long after the last checkpoint saves what `context.keep` was given.
+        estimate: what a sequence needs, or a function of the input that says so; None: the governor is not asked.
     """
 
     name: str
@@ -65,11 +74,17 @@ class Kind:
     isolation: Isolation = "thread"
     wall_limit_s: float | None = None
     memory_limit_bytes: int | None = None
+    state_type: Any = None
+    migrates: tuple[int, ...] = ()
+    migrate: Callable[[int, Any], Any] | None = None
+    autosave_s: float | None = None
+    estimate: Estimate | Callable[[Any], Estimate] | None = None
 
     def __post_init__(self) -> None:
         takes.check("kind: ", name=self.name)
         # The input type is read at the first submit: it may name a class that is defined below the kind.
-        takes.check(f"kind {self}: ", **{name: value for name, value in vars(self).items() if name != "input_type"})
+        given = {name: value for name, value in vars(self).items() if not name.endswith("_type")}
+        takes.check(f"kind {self}: ", **given)
         check_attempts(self.max_attempts)
         if inspect.isasyncgenfunction(self.handler):
             raise InvalidInput(f"kind {self}: its handler is a generator; return the result instead", field="handler")
@@ -79,10 +94,23 @@ class Kind:
                 f"leave isolation out, or call asyncio.run in a plain function",
                 field="isolation",
             )
+        self._check_checkpoints()
         if self.memory_limit_bytes is not None and self.isolation != "process":
             raise InvalidInput(
                 f"kind {self}: memory_limit_bytes bounds a process; give isolation='process' too, or leave it out",
                 field="memory_limit_bytes",
+            )
+
+    def _check_checkpoints(self) -> None:
+        if self.state_type is None and (self.migrate is not None or self.autosave_s is not None):
+            raise InvalidInput(
+                f"kind {self}: migrate and autosave_s are about checkpoints; give state_type too, or leave them out",
+                field="state_type",
+            )
+        if bool(self.migrates) != (self.migrate is not None) or any(old >= self.version for old in self.migrates):
+            raise InvalidInput(
+                f"kind {self}: migrates {self.migrates}; name the older versions, and give migrate with them",
+                field="migrates",
             )
 
     def __str__(self) -> str:
@@ -145,6 +173,63 @@ class Kind:
             return self._decoder.decode(encoded)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise self._refused(error) from None
+
+    def encode_state(self, state: object) -> bytes:
+        """The state of a checkpoint as bytes that `read_state` gives back.
+
+        Raises: InvalidInput: it does not fit the state type. TooLarge: above 64 MiB.
+        """
+        try:
+            encoded: bytes = _encode_state(state)
+            self._state_decoder.decode(encoded)
+        except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise InvalidInput(
+                f"state of {self}: {error}; give what the kind's state type asks for", field="state", kind=str(self)
+            ) from None
+        limits.check_size("state", len(encoded), limits.STATE_BYTES, "keep the rest in files or in a catalogue")
+        return encoded
+
+    def read_state(self, version: int, encoded: bytes) -> Any:
+        """The state that a kind of this name saved at some version, as this one has it.
+
+        Raises: CheckpointUnsupported: of a version that this one has no way from. CheckpointCorrupt: no such state.
+        """
+        if version != self.version and version not in self.migrates:
+            raise CheckpointUnsupported(
+                f"its state was saved by {self.name}@{version}, and {self} cannot read it", value=version
+            )
+        try:
+            if version == self.version:
+                return self._state_decoder.decode(encoded)
+            assert self.migrate is not None
+            return msgspec.convert(self.migrate(version, _decode_as_it_is(encoded)), self.state_type)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise CheckpointCorrupt(f"its state is none of {self}: {error}") from None
+
+    @cached_property
+    def _state_decoder(self) -> msgspec.msgpack.Decoder[Any]:
+        return msgspec.msgpack.Decoder(self.state_type, strict=True)
+
+    def estimate_of(self, encoded: bytes) -> Estimate | None:
+        """What a job with this input needs; None when the governor is not asked.
+
+        Raises: InvalidInput: the kind's function gives no estimate for this input, or an invalid one.
+        """
+        if self.estimate is None or isinstance(self.estimate, Estimate):
+            return self.estimate
+        try:
+            given = self.estimate(self.read_input(encoded))
+        except InvalidInput:
+            raise
+        except Exception as error:
+            said = limits.clip(f"{type(error).__name__}: {error}", limits.NAME_BYTES)
+            raise InvalidInput(f"estimate of {self}: its function failed, {said}; mend it", field="estimate") from error
+        if not isinstance(given, Estimate):
+            raise InvalidInput(
+                f"estimate of {self}: its function gave a {type(given).__name__}; let it give an Estimate",
+                field="estimate",
+            )
+        return given
 
     @cached_property
     def _decoder(self) -> msgspec.json.Decoder[Any]:

@@ -6,6 +6,9 @@ from perenne.errors import InvalidInput, TooLarge
 
 INPUT_BYTES = 256 * 1024
 RESULT_BYTES = 256 * 1024
+NEEDS_BYTES = 64 * 1024 * 1024  # results of dependencies that one attempt reads
+STATE_BYTES = 64 << 20  # of a checkpoint
+STATE_IN_ROW_BYTES = 64 << 10  # a larger one is kept in a file
 DIAGNOSTIC_BYTES = 2048
 KEY_BYTES = 512
 NAME_BYTES = 200

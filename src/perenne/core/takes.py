@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, get_args
 
 from perenne.core import limits
+from perenne.core.estimate import Estimate
 from perenne.core.job import Submission
 from perenne.core.states import FINAL, JobState
 from perenne.errors import InvalidInput
@@ -134,7 +135,7 @@ _WANTED: dict[str, Wanted] = {
     "priority": _whole(limits.PRIORITY[0], limits.PRIORITY[-1]),
     "not_before": _one(datetime | None, "a datetime with its time zone, or leave it out"),
     "depends_on": _some(_is_text, "a list of ids of jobs"),
-    "on_dependency": _one(str, "block or fail"),
+    "on_dependency": _one(str, "block, fail or continue"),
     "durability": _one(str, "durable or relaxed"),
     "max_attempts": _or_none(_whole(limits.ATTEMPTS[0], limits.ATTEMPTS[-1]), _LEFT_OUT),
     "ids": _one(Mapping | None, "an id for each name of a publication, or leave it out"),
@@ -198,6 +199,15 @@ _WANTED: dict[str, Wanted] = {
     ),
     "isolation": Wanted(lambda value: value in get_args(Isolation), f"; give one of {', '.join(get_args(Isolation))}"),
     "memory_limit_bytes": _or_none(_whole(MEMORY_LIMIT_BYTES[0], MEMORY_LIMIT_BYTES[-1]), ", or None for no limit"),
+    "migrates": _some(lambda one: type(one) is int and one > 0, "a tuple of versions"),
+    "migrate": _or_none(_FUNCTION, _LEFT_OUT),
+    "autosave_s": _or_none(_seconds(0.001), ", or None: only when the handler saves"),
+    "estimate": _or_none(
+        Wanted(
+            lambda value: isinstance(value, Estimate) or callable(value),
+            "; give an Estimate, or a function of the input",
+        ),
+    ),
     "base_s": _seconds(),
     "cap_s": _seconds(),
 }

@@ -18,7 +18,7 @@ from perenne.files import atomic
 
 MANIFEST = "workspace.toml"
 MANIFEST_BYTES = 64 * 1024
-_FOLDERS = ("owners", "children", "wake", "stage", "logs")
+_FOLDERS = ("owners", "children", "checkpoints", "wake", "stage", "logs")
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Workspace:
 
     Args: id: UUID, also in the ledger. app: whose jobs these are. specimen: made for trials, crash points may be armed.
     runtime: where the engine keeps its own files, below the root. allow_filesystems: unsafe ones that are accepted.
-    retention: the table of that name as it stands in the manifest, unchecked; None: there is none.
+    retention, governor: the tables of these names as they stand in the manifest, unchecked; None: there is none.
     """
 
     root: Path
@@ -38,6 +38,7 @@ class Workspace:
     runtime: str = ".perenne"
     allow_filesystems: tuple[str, ...] = ()
     retention: Mapping[str, object] | None = field(default=None, hash=False)
+    governor: Mapping[str, object] | None = field(default=None, hash=False)
 
     @property
     def manifest(self) -> Path:
@@ -77,6 +78,10 @@ class Workspace:
     def lock_of_child(self, attempt: str) -> Path:
         """Held by the child that runs this attempt, and by whatever it forked."""
         return self.children_folder / f"{attempt}.lock"
+
+    @property
+    def checkpoints_folder(self) -> Path:
+        return self.own_folder / "checkpoints"
 
     @property
     def wake_folder(self) -> Path:
@@ -142,7 +147,7 @@ def read(root: Path) -> Workspace:
 
 def _parsed(root: Path, values: dict[str, object]) -> Workspace:
     known = {"id": str, "name": str, "app": str, "specimen": bool, "runtime": str, "allow_filesystems": list}
-    known["retention"] = dict  # what is in it is for who carries it out to say
+    known["retention"] = known["governor"] = dict  # what is in it is for who carries it out to say
     known["settings"] = dict  # what is in it is for `perenne.config` to say
     for key, value in values.items():
         if key not in known:
@@ -153,9 +158,10 @@ def _parsed(root: Path, values: dict[str, object]) -> Workspace:
     if Path(runtime).is_absolute() or ".." in Path(runtime).parts:
         raise ValueError(f"runtime: {runtime!r} leaves the workspace")
     allowed = values.get("allow_filesystems", [])
-    retention = values.get("retention")
+    retention, governor = values.get("retention"), values.get("governor")
     assert isinstance(allowed, list)
     assert retention is None or isinstance(retention, dict)
+    assert governor is None or isinstance(governor, dict)
     return Workspace(
         root=root,
         id=str(values["id"]),
@@ -165,6 +171,7 @@ def _parsed(root: Path, values: dict[str, object]) -> Workspace:
         runtime=runtime,
         allow_filesystems=tuple(map(str, allowed)),
         retention=retention,
+        governor=governor,
     )
 
 

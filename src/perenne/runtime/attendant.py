@@ -29,9 +29,11 @@ from perenne.runtime.children import Children
 from perenne.runtime.clock import Clock
 from perenne.runtime.context import Context
 from perenne.runtime.joblog import JobLog
+from perenne.runtime.saving import Kept
 from perenne.runtime.saying import said
 from perenne.runtime.wake import drain as empty
 from perenne.runtime.wishes import Wishes
+from perenne.store.checkpoints import Progress, Saved
 from perenne.store.ledger import Claim, Ledger
 
 # From TERM to KILL; shorter than what a worker that is stopped hard has left.
@@ -65,6 +67,7 @@ class Attendants:
             self.children.give_back(child, one.resident_bytes)
         else:
             self.children.lose()
+        context.peak_bytes = one.peak_bytes
         log.write("info", "child_measured", peak_bytes=one.peak_bytes)
         return answer
 
@@ -88,6 +91,7 @@ class Attendant:
     ) -> None:
         self._child, self._claim, self._context = child, claim, context
         self._kind, self._wishes, self._ledger, self._log, self._clock = child.kind, wishes, ledger, log, clock
+        self._saving, self._locked = context.saving, contextlib.ExitStack()
         self._answer: events.Answer | None = None
         self._began_at = self._clock.monotonic()
         self._asked_at: dict[str, float] = {}
@@ -100,6 +104,11 @@ class Attendant:
             "progress": self._progress,
             "stage": lambda: str(self._context.stage),
             "log": self._write,
+            "needs": lambda after: self._ledger.needs(self._claim.token, after),
+            "lock_checkpoint": lambda: self._locked.enter_context(self._saving.store.locked()),
+            "unlock_checkpoint": self._locked.close,
+            "last_checkpoint": lambda: self._saving.store.last(),
+            "checkpoint": self._checkpoint,
             "request": self._request,
             "submit": self._submit,
         }
@@ -117,7 +126,7 @@ class Attendant:
         try:
             lock.give(self._begin)
             crash_point("run.child_asked")
-            with self._wishes.told_to(lambda: self._child.tell(self._wishes)):
+            with self._locked, self._wishes.told_to(lambda: self._child.tell(self._wishes)):
                 self._serve()
         except (OSError, ValueError) as fault:
             self.death = self._child.end(lost=isinstance(fault, ConnectionError))
@@ -194,6 +203,14 @@ class Attendant:
     def _progress(self, done: int, total: int | None, message: str | None) -> None:
         if not self._wishes.fenced:
             self._ledger.progress(self._claim.token, done, total, message, now=self._clock.now())
+
+    def _checkpoint(self, given: dict[str, Any], large: bool, progress: Progress | None) -> Kept:
+        """Commit what the child saved; what is large it has staged under the name that the numbers give."""
+        if self._wishes.fenced:
+            raise StaleToken("this attempt is past its time; nothing of it is kept any more")
+        kept = self._saving.store.commit(msgspec.convert(given, Saved), large, progress, None)
+        self._saving.stands = True
+        return kept
 
     def _request(self, kind: Any, input: bytes, name: str | None, wishes: dict[str, Any]) -> object:
         known = kind if isinstance(kind, str) else self._context.app.kind(*kind)

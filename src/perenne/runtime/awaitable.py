@@ -9,17 +9,18 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
 from perenne.core.answers import Completion
-from perenne.core.job import Receipt, Submission
+from perenne.core.job import Need, Receipt, Submission
 from perenne.core.kind import Kind
 from perenne.core.publication import Publication
 from perenne.errors import InvalidInput, StaleToken
-from perenne.runtime.context import Context, Tables
+from perenne.runtime.context import Context, Give, Tables
+from perenne.runtime.saving import Kept
 from perenne.runtime.stop import Stop
 
 R = TypeVar("R")
@@ -110,10 +111,26 @@ class AsyncContext:
         """A private folder of this attempt, made when first asked for, removed when the attempt ends."""
         return self._context.stage
 
+    @property
+    def state(self) -> Any:
+        """As `Context.state`."""
+        return self._context.state
+
+    def keep(self, give: Give) -> None:
+        """As `Context.keep`; `give` is called in a thread, while the coroutine waits at its boundary."""
+        self._context.keep(give)
+
     async def boundary(self) -> None:
         """As `Context.boundary`; other coroutines have their turn meanwhile."""
         await asyncio.sleep(0)
-        self._context.boundary()
+        if self._context.may_save:
+            await self._ask(self._context.boundary)
+        else:
+            self._context.boundary()
+
+    async def checkpoint(self, state: object, *, also: Callable[[Tables], object] | None = None) -> Kept:
+        """As `Context.checkpoint`."""
+        return await self._ask(lambda: self._context.checkpoint(state, also=also))
 
     async def progress(self, done: int, total: int | None = None, message: str | None = None) -> None:
         """As `Context.progress`."""
@@ -122,6 +139,14 @@ class AsyncContext:
     async def keep_progress(self) -> None:
         """As `Context.keep_progress`."""
         await self._ask(self._context.keep_progress)
+
+    async def needs(self) -> Mapping[str, Need]:
+        """As `Context.needs`."""
+        return await self._ask(self._context.needs)
+
+    async def results(self) -> list[Any]:
+        """As `Context.results`."""
+        return await self._ask(self._context.results)
 
     async def may_publish(self) -> None:
         """As `Context.may_publish`."""

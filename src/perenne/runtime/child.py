@@ -30,6 +30,7 @@ from perenne.runtime.hearing import Hearing
 from perenne.runtime.importable import Reference
 from perenne.runtime.link import Link
 from perenne.runtime.proxy import Caller, ChildContext, RemoteLog, leave
+from perenne.runtime.saving import REFUSALS, refused
 from perenne.runtime.wishes import Wishes
 from perenne.store.ledger import Claim
 
@@ -91,7 +92,7 @@ class Child:
         measured = memory.reset_peak()
         with self._hearing.of(serial) as wishes:
             context = self._context(claim, wishes, left_s, caller)
-            answer = call.handler(self._kind, context, wishes, RemoteLog(caller))
+            answer = self._answer(context, wishes, RemoteLog(caller))
         caller.close()
         peak_bytes, resident_bytes = memory.used_bytes()
         return Ended(
@@ -102,9 +103,20 @@ class Child:
             resident_bytes=resident_bytes,
         )
 
+    def _answer(self, context: ChildContext, wishes: Wishes, log: RemoteLog) -> events.Answer:
+        if self._kind.state_type is not None:
+            try:
+                context.restore()
+            except REFUSALS as refusal:
+                return events.Doubted(refused(refusal), "checkpoint_refused")
+            except Exception as error:
+                return call.failure(self._kind, error, log)
+        return call.handler(self._kind, context, wishes, log)
+
     def _context(self, claim: Claim, wishes: Wishes, left_s: float | None, caller: Caller) -> ChildContext:
         return ChildContext(
             caller,
+            self._kind,
             job=claim.job,
             token=claim.token,
             publication=lookup.identity_of(claim.job, self._kind, self._workspace.root),
@@ -112,6 +124,7 @@ class Child:
             clock=clock.SYSTEM,
             workspace=self._workspace,
             deadline=None if left_s is None else clock.SYSTEM.monotonic() + left_s,
+            grant=claim.grant,
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,7 +18,7 @@ from perenne.core import events
 from perenne.core.job import Job
 from perenne.crashpoints import crash_point
 from perenne.errors import DiskLow, InvalidInput, StaleToken, StoreBusy, TransactionTooLong
-from perenne.runtime import call
+from perenne.runtime import call, spent
 from perenne.runtime.context import Log
 from perenne.runtime.ends import Ends
 from perenne.runtime.executor import Executor
@@ -56,6 +57,10 @@ class Completion:
     luck: Luck
     actor: str
 
+    def __post_init__(self) -> None:
+        if any(kind.state_type is not None for kind in self.executor.app.kinds):
+            self.ends.add(partial(spent.remove_of, self.executor.workspace))
+
     def perform(self, claim: Claim, wishes: Wishes) -> events.Ended:
         """As `Executor.perform`; what is `Recorded` needs not be recorded any more."""
         return self.record(claim, wishes, self.executor.perform(claim, wishes))
@@ -69,7 +74,7 @@ class Completion:
         try:
             return self._record(claim, wishes, ended, ended.answer.also)
         except (_AlsoFailed, TransactionTooLong) as error:
-            kind = self.executor.app.kind(claim.job.kind, claim.job.version)
+            kind = self.executor.app.runner(claim.job.kind, claim.job.version)
             return msgspec.structs.replace(ended, answer=call.failure(kind, error.__cause__ or error, log))
 
     def loop(self, log: Log) -> Coroutines:

@@ -6,63 +6,39 @@ Every verb here is safe to call from the handler's own thread only.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from perenne.core import limits, takes
+from perenne.core import limits
 from perenne.core.answers import Completion
-from perenne.core.job import Job, Receipt, Submission, Token
-from perenne.core.kind import Kind
+from perenne.core.job import Job, Token
 from perenne.core.publication import Publication
+from perenne.core.resources import Reservation
 from perenne.crashpoints import crash_point
 from perenne.errors import DiskLow, InvalidInput, StaleToken, StorageError, Unwound
 from perenne.files import atomic
 from perenne.files.workspace import Workspace
+from perenne.runtime.asks import Log as Log
+from perenne.runtime.asks import Right, Submits
+from perenne.runtime.asks import Tables as Tables
 from perenne.runtime.clock import Clock
+from perenne.runtime.family import Family
+from perenne.runtime.saving import Kept, Saving
 from perenne.runtime.stop import Stop
 from perenne.runtime.wishes import Wishes
 
 R = TypeVar("R")
+Give = Callable[[], object]
 
 PROGRESS_EVERY_S = 0.1
 
 
-class Log(Protocol):
-    """Where a line about the attempt goes."""
+class Context(Family):
+    """One attempt, as its handler sees it.
 
-    def write(self, level: str, message: str, **fields: Any) -> bool: ...
-
-
-class Right(Protocol):
-    """What a context asks of the ledger, under the token of its attempt."""
-
-    def check(self, token: Token) -> tuple[bool, bool]: ...
-
-    def progress(self, token: Token, done: int, total: int | None, message: str | None, *, now: int) -> None: ...
-
-
-class Submits(Protocol):
-    """What stores the children of an attempt, under its token."""
-
-    @property
-    def app(self) -> Any: ...
-
-    def request_child(
-        self, parent: str, kind: Kind | str, input: object, name: str | None, wishes: Mapping[str, Any]
-    ) -> Submission: ...
-
-    def enter(self, batch: Sequence[Submission], patience_s: float, token: Token) -> list[Receipt]: ...
-
-
-class Tables(Protocol):
-    """The app's own tables, inside the transaction that completes the job."""
-
-    def execute(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = (), /) -> list[tuple[Any, ...]]: ...
-
-
-class Context:
-    """One attempt, as its handler sees it."""
+    batch, threads: what the governor granted to a kind with an estimate: items of one sequence, and CPU threads.
+    """
 
     def __init__(
         self,
@@ -77,19 +53,27 @@ class Context:
         workspace: Workspace,
         submitter: Submits,
         deadline: float | None,
+        saving: Saving,
+        autosave_s: float | None = None,
+        grant: Reservation | None = None,
     ) -> None:
-        self.job_id = job.id
-        self.attempt = token.number
+        super().__init__(token, wishes, ledger, submitter)
+        self.batch, self.threads = (grant.batch, grant.threads) if grant is not None else (1, 1)
         self.publication = publication
         self.deadline = deadline
         self.published = False
+        self.used: tuple[int, int | None] | None = None
+        self.peak_bytes: int | None = None
         self.completion: Completion | None = None
-        self._token, self._wishes, self._ledger, self._clock, self._log = token, wishes, ledger, clock, log
+        self._clock, self._log = clock, log
         self._workspace, self._stage = workspace, None  # type: Workspace, Path | None
-        self._submitter, self.app = submitter, submitter.app
         self._done, self._total = 0, None  # type: int, int | None
         self._unkept: tuple[int, int | None, str | None] | None = None
         self._kept_at = float("-inf")
+        self.saving = saving
+        self._autosave_s, self._give = autosave_s, None  # type: float | None, Give | None
+        self._saved_at = clock.monotonic()
+        self.state: Any = None
 
     @property
     def workspace(self) -> Path:
@@ -118,8 +102,11 @@ class Context:
     def boundary(self) -> None:
         """A point where the attempt may end: for cancel, a limit, a stopping worker or a pause.
 
+        What was given to `keep` is saved before the attempt ends so that the job can go on, and when it is time.
         Raises: Cancelled, Unwound: let them pass.
         """
+        if self._give is not None and not self._wishes.fenced:
+            self._save_by_itself(self._give)
         self._wishes.meet()
 
     def progress(self, done: int, total: int | None = None, message: str | None = None) -> None:
@@ -141,6 +128,19 @@ class Context:
         if self._clock.monotonic() - self._kept_at >= PROGRESS_EVERY_S:
             self.keep_progress()
 
+    def measured(self, items: int, *, peak_bytes: int | None = None) -> None:
+        """Say how many items this sequence really did, and the most memory it took where that is known.
+
+        The next batches of such jobs are made of the worst cost of an item that was ever seen. In a child the engine
+        measures the memory by itself.
+        Raises: InvalidInput.
+        """
+        if not _is_count(items) or not _is_count(peak_bytes):
+            raise InvalidInput(
+                f"measured: items {items!r}, peak_bytes {peak_bytes!r}; give whole numbers from 0", field="items"
+            )
+        self.used = (items, peak_bytes)
+
     def keep_progress(self) -> None:
         """Write the newest progress, if it is not in the ledger yet."""
         if self._unkept is None or self._wishes.fenced:
@@ -152,6 +152,50 @@ class Context:
             self._unkept = None
         except (StorageError, DiskLow) as error:
             self._log.write("warning", "progress_not_kept", error=str(error))
+
+    def checkpoint(self, state: object, *, also: Callable[[Tables], object] | None = None) -> Kept:
+        """Save what the job goes on from after a pause, a kill or a failed attempt; `state` has it then.
+
+        Args: state: fits the kind's state type, 64 MiB at most. also: as of `complete`, in the same transaction.
+        Returns: what became of it; an unchanged state is not written again.
+        Raises: Unwound: the right is lost. InvalidInput, TooLarge, StoreBusy, StoreFailed, DiskLow, NotDurable: the
+        last checkpoint stands.
+        Guarantees: once this returned, a crash at any point goes on from this state or a later one, never a mixture.
+        """
+        progress = (self._done, self._total, None if self._unkept is None else self._unkept[2])
+        try:
+            kept = self.saving.save(state, progress, self._unkept is None, self._clock.now(), also)
+        except StaleToken:
+            self._wishes.ask("stale")
+            raise Unwound("stale") from None
+        if kept is not Kept.UNCHANGED:
+            self._unkept = None
+        self._saved_at = self._clock.monotonic()
+        return kept
+
+    def restore(self) -> None:
+        """Find the state that the job goes on from. Raises: as `Saving.restore`."""
+        self.state = self.saving.restore()
+
+    def keep(self, give: Give) -> None:
+        """From now on boundaries save what `give` answers: every `autosave_s` of the kind, and before a pause."""
+        self._give = give
+
+    @property
+    def may_save(self) -> bool:
+        """Whether a boundary may write: something was given to `keep`."""
+        return self._give is not None
+
+    def _save_by_itself(self, give: Give) -> None:
+        ends = self._wishes.first in ("pause", "suspend", "quota", "limit")
+        due = self._autosave_s is not None and self._clock.monotonic() - self._saved_at >= self._autosave_s
+        if not ends and not due:
+            return
+        try:
+            self.checkpoint(give())
+        except (StorageError, DiskLow) as error:  # nobody asked for it: the last one stands
+            self._saved_at = self._clock.monotonic()
+            self._log.write("warning", "checkpoint_not_saved", error=str(error))
 
     def may_publish(self) -> None:
         """Ask the ledger whether this attempt still holds its right, and whether it should end instead.
@@ -196,47 +240,6 @@ class Context:
             raise InvalidInput("complete: it was called before; call it once, and return what it gives", field="also")
         self.completion = Completion(result, also)
         return self.completion
-
-    def request(self, kind: Kind | str, input: object, *, name: str | None = None, **wishes: Any) -> Submission:
-        """A child of this job to be submitted, with its id and every id it will publish under; nothing is stored yet.
-
-        Args: name: a line of text, unique among the children of this job. The id of the child comes from both, so that
-        a later attempt that asks again finds what an earlier one submitted. Without a name, children of the same kind,
-        input and dependencies are one. wishes: as `Engine.submit` names them, but for `job_id`.
-        Raises: UnknownKind, InvalidInput, TooLarge.
-        """
-        return self._submitter.request_child(self.job_id, kind, input, name, wishes)
-
-    def submit(
-        self, kind: Kind | str, input: object, *, name: str | None = None, patience_s: float = 0.0, **wishes: Any
-    ) -> Receipt:
-        """Store a child of this job durably, or find the one that this job submitted before.
-
-        Args: as `request`; patience_s: how long to wait for room in a full queue.
-        Raises: as `Engine.submit`. StaleToken: this attempt has lost its right; nothing was stored.
-        Guarantees: once it returned the child is there, and it is there once, however often the attempt is repeated.
-        """
-        return self.submit_many([self.request(kind, input, name=name, **wishes)], patience_s=patience_s)[0]
-
-    def submit_many(self, children: Sequence[Submission], *, patience_s: float = 0.0) -> list[Receipt]:
-        """Store what this context's `request` made, all or none, in one transaction; they may wait for each other.
-
-        Raises: as `submit`, naming the member; a circle of dependencies by its path.
-        """
-        takes.check(children=children, patience_s=patience_s)
-        for wanted in children:
-            if wanted.parent != self.job_id:
-                raise InvalidInput(
-                    f"children: job {wanted.id} is none of job {self.job_id}; make it with this context's request",
-                    field="children",
-                )
-        if self._wishes.fenced:
-            raise StaleToken(f"job {self.job_id}: attempt {self.attempt} is past its time; nothing of it is kept")
-        try:
-            return self._submitter.enter(children, patience_s, self._token)
-        except StaleToken:
-            self._wishes.ask("stale")
-            raise
 
     def log(self, message: str, *, level: str = "info", **fields: Any) -> None:
         """One line in the job's log, at most 1 MiB an attempt."""

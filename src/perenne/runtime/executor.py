@@ -8,6 +8,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
+import msgspec
+
 from perenne.app import App
 from perenne.core import events
 from perenne.core.kind import Kind
@@ -15,12 +17,14 @@ from perenne.core.publication import Publication, Published
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput
 from perenne.files.workspace import Workspace
-from perenne.runtime import call, importable, lacking, lookup
+from perenne.runtime import call, governor_rule, importable, lacking, lookup, saving
 from perenne.runtime.attendant import Attendants
 from perenne.runtime.children import Children
 from perenne.runtime.clock import Clock
 from perenne.runtime.context import Context
+from perenne.runtime.governor import Governor
 from perenne.runtime.joblog import JobLog
+from perenne.runtime.saving import REFUSALS, Saving
 from perenne.runtime.submitter import Submitter
 from perenne.runtime.watchdog import Watchdog
 from perenne.runtime.wishes import Wishes
@@ -50,6 +54,7 @@ class Executor:
     watchdog: Watchdog
     attendants: Attendants
     submitter: Submitter
+    governor: Governor
 
     @classmethod
     def of(
@@ -68,7 +73,8 @@ class Executor:
         """
         importable.check(app.kinds)
         attendants = Attendants(workspace, ledger, clock, Children(workspace, owner, slots))
-        return cls(workspace, app, ledger, clock, Watchdog(clock), attendants, submitter)
+        governor = Governor(app.kinds, governor_rule.of(workspace), ledger.accounts, clock)
+        return cls(workspace, app, ledger, clock, Watchdog(clock), attendants, submitter, governor)
 
     def begin(self, *, stay: bool) -> None:
         """A worker that stays has its children ready before there is work."""
@@ -87,11 +93,11 @@ class Executor:
 
     def prepare(self, claim: Claim, wishes: Wishes) -> Prepared | events.Ended:
         """Look before the handler is called: with what, or that it is not called at all."""
-        if wishes.first == "suspend":
+        if wishes.first == "suspend" and claim.sequence == 1:
             # Claimed ahead, never started, and the worker drains: given back unspent.
             return events.Ended(answer=events.Stopped("suspend"), published=Published.absent())
-        started = self.clock.monotonic()
-        kind = self.app.kind(claim.job.kind, claim.job.version)
+        started = self.clock.monotonic() - claim.used_ms / 1000
+        kind = self.app.runner(claim.job.kind, claim.job.version)
         log = JobLog(self.workspace, claim.job.id, claim.token.number, self.clock)
         try:
             publication = lookup.identity_of(claim.job, kind, self.workspace.root)
@@ -109,35 +115,67 @@ class Executor:
             return self._ended(started, wishes, call.failure(kind, error, log), published)
         if missing is not None:
             return self._ended(started, wishes, missing, published)
-        context = self._context(claim, publication, wishes, log)
+        context = self._context(claim, publication, wishes, log, kind)
+        goes_on = _comes_after_another(claim) or claim.sequence > 1
+        if kind.state_type is not None and goes_on and (refused := self._restore(context, kind, log)) is not None:
+            return self._ended(started, wishes, refused, published)
         return Prepared(claim, kind, context, wishes, log, started)
 
     def conclude(self, prepared: Prepared, answer: events.Answer) -> events.Ended:
         """Look after the handler has ended, with this answer."""
+        if isinstance(answer, events.Broke):
+            ended = self._ended(prepared.started_at, prepared.wishes, answer, Published.absent())
+            return self._with_use(prepared, ended)
         prepared.context.remove_stage()
         crash_point("run.executed")
         answer, published = _look_after(prepared.kind, prepared.context, prepared.context.publication, answer)
-        return self._ended(prepared.started_at, prepared.wishes, answer, published)
+        saved = prepared.context.saving.stands
+        return self._with_use(prepared, self._ended(prepared.started_at, prepared.wishes, answer, published, saved))
+
+    def _with_use(self, prepared: Prepared, ended: events.Ended) -> events.Ended:
+        """The end, with what the sequence took when the governor granted it."""
+        context, grant = prepared.context, prepared.claim.grant
+        done = isinstance(ended.answer, events.Returned | events.Broke)
+        if grant is None or not (done or context.used):
+            return ended
+        items, peak_bytes = context.used or (grant.batch, None)
+        used = events.Used(items, ended.active_ms - prepared.claim.used_ms, peak_bytes or context.peak_bytes)
+        return msgspec.structs.replace(ended, used=used)
 
     def limited(self, prepared: Prepared) -> AbstractContextManager[None]:
         """Around a handler in this process: past the time limit of its kind it is asked `wall`."""
         limit_s = prepared.kind.wall_limit_s
         return nullcontext() if limit_s is None else self.watchdog.over(prepared.wishes, limit_s)
 
-    def _ended(self, started_at: float, wishes: Wishes, answer: events.Answer, published: Published) -> events.Ended:
+    def _ended(
+        self, started_at: float, wishes: Wishes, answer: events.Answer, published: Published, saved: bool = False
+    ) -> events.Ended:
         active_ms = int((self.clock.monotonic() - started_at) * 1000)
         limit_used = wishes.asked("limit")
-        return events.Ended(answer=answer, published=published, active_ms=active_ms, limit_used=limit_used)
+        return events.Ended(answer=answer, published=published, active_ms=active_ms, limit_used=limit_used, saved=saved)
+
+    def _restore(self, context: Context, kind: Kind, log: JobLog) -> events.Answer | None:
+        """Give the context the state that it goes on from; the answer of an attempt that cannot."""
+        try:
+            context.restore()
+        except REFUSALS as refusal:
+            return events.Doubted(saving.refused(refusal), "checkpoint_refused")
+        except Exception as error:
+            return call.failure(kind, error, log)
+        return None
 
     def _call(self, prepared: Prepared) -> events.Answer:
         kind, context, wishes, log = prepared.kind, prepared.context, prepared.wishes, prepared.log
+        if prepared.claim.sequence > 1 and wishes.first is not None:
+            return events.Stopped(wishes.first)  # between two sequences: it is called again only to work
         if kind.isolation == "process":
             return self.attendants.attend(kind, prepared.claim, context, wishes, log)
         with self.limited(prepared):
             return call.handler(kind, context, wishes, log)
 
-    def _context(self, claim: Claim, publication: Publication, wishes: Wishes, log: JobLog) -> Context:
-        left_ms = None if claim.job.active_limit_ms is None else claim.job.active_limit_ms - claim.job.active_ms
+    def _context(self, claim: Claim, publication: Publication, wishes: Wishes, log: JobLog, kind: Kind) -> Context:
+        limit_ms = claim.job.active_limit_ms
+        left_ms = None if limit_ms is None else limit_ms - claim.job.active_ms - claim.used_ms
         return Context(
             job=claim.job,
             token=claim.token,
@@ -149,7 +187,18 @@ class Executor:
             workspace=self.workspace,
             submitter=self.submitter,
             deadline=None if left_ms is None else self.clock.monotonic() + left_ms / 1000,
+            saving=self._saving(claim, kind, log),
+            autosave_s=kind.autosave_s,
+            grant=claim.grant,
         )
+
+    def _saving(self, claim: Claim, kind: Kind, log: JobLog) -> Saving:
+        def say(word: str, sentence: str) -> None:
+            log.write("warning", word, error=sentence)
+
+        prefix = "" if kind.state_type is None else f"{self.app.name}_"
+        kept = saving.LedgerStore(self.workspace, self.ledger.checkpoints, claim.token, prefix, say)
+        return Saving(kind, claim.job.id, claim.token, self.workspace, kept)
 
 
 def _comes_after_another(claim: Claim) -> bool:

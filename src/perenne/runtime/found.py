@@ -37,7 +37,7 @@ class Found:
             job = self.reader.job(job_id)
             if job.reason not in lacking.REASONS or not self.app.knows(job.kind, job.version):
                 continue
-            if self._is_here(self.app.kind(job.kind, job.version)):
+            if self._is_here(self.app.runner(job.kind, job.version)):
                 with contextlib.suppress(NotAllowed, AlreadyFinished):  # someone was faster
                     event = events.Release(job.reason.replace("_missing", "_found"))
                     self.ledger.tell(job_id, event, now=self.clock.now(), actor=self.actor)

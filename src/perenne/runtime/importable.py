@@ -6,7 +6,6 @@ What does not live here: the child (`child`) and how it is started (`childproces
 from __future__ import annotations
 
 import importlib
-import inspect
 import pickle
 import sys
 from collections.abc import Iterable
@@ -40,8 +39,6 @@ def reference(kind: Kind) -> Reference:
     module, name = (getattr(kind.handler, part, None) for part in ("__module__", "__qualname__"))
     if not isinstance(module, str) or not isinstance(name, str):
         raise _refused(kind, f"its handler {kind.handler!r} is no plain function")
-    if inspect.iscoroutinefunction(kind.handler):
-        raise _refused(kind, f"its handler {name} is a coroutine, which runs on the worker's loop")
     if "<" in name:
         raise _refused(kind, f"its handler {name} is made inside a function")
     main = _main_module() if module == "__main__" else None

@@ -17,7 +17,7 @@ import msgspec
 from perenne import errors
 from perenne.core import limits
 from perenne.core.answers import Completion
-from perenne.core.job import Receipt, Submission, Token
+from perenne.core.job import Need, Receipt, Submission, Token
 from perenne.core.kind import Kind
 from perenne.core.lossless import first_loss
 from perenne.errors import EngineError, InvalidInput, NotAllowed, StaleToken, StoreFailed
@@ -26,6 +26,8 @@ from perenne.runtime import clock, joblog
 from perenne.runtime.context import Context, Tables
 from perenne.runtime.link import MOST_BYTES, Link
 from perenne.runtime.patience import patiently
+from perenne.runtime.remotestore import RemoteStore
+from perenne.runtime.saving import Saving
 
 GONE = 71  # exit code of a child that was left alone
 MESSAGE_BYTES = MOST_BYTES - 1024  # what a batch may take, with the name of its verb
@@ -96,6 +98,9 @@ class RemoteLedger:
     def progress(self, token: Token, done: int, total: int | None, message: str | None, *, now: int) -> None:
         self._caller.ask("progress", done, total, message)
 
+    def needs(self, token: Token, after: int) -> list[Need]:
+        return msgspec.convert(self._caller.ask("needs", after), list[Need])
+
 
 class RemoteSubmitter:
     """What stores the children of the attempt; the worker makes the requests, for it knows the app."""
@@ -160,9 +165,11 @@ class RemoteLog:
 class ChildContext(Context):
     """The context of an attempt in a child."""
 
-    def __init__(self, caller: Caller, **parts: Any) -> None:
-        submitter = RemoteSubmitter(caller, parts["workspace"])
-        super().__init__(ledger=RemoteLedger(caller), log=RemoteLog(caller), submitter=submitter, **parts)
+    def __init__(self, caller: Caller, kind: Kind, token: Token, workspace: Workspace, **parts: Any) -> None:
+        parts |= {"ledger": RemoteLedger(caller), "log": RemoteLog(caller)}
+        parts["submitter"] = RemoteSubmitter(caller, workspace)
+        parts["saving"] = Saving(kind, token.job_id, token, workspace, RemoteStore(caller.ask))
+        super().__init__(token=token, workspace=workspace, autosave_s=kind.autosave_s, **parts)
         self._caller = caller
 
     def complete(self, result: object = None, *, also: Callable[[Tables], object] | None = None) -> Completion:

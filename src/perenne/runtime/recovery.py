@@ -19,7 +19,7 @@ from perenne.errors import InvalidInput, StaleToken, StoreFailed
 from perenne.files import atomic
 from perenne.files.lock import Lock
 from perenne.files.workspace import Workspace
-from perenne.runtime import lookup, orphans, wake
+from perenne.runtime import lookup, orphans, spent, wake
 from perenne.runtime.clock import Clock
 from perenne.runtime.ends import Ends
 from perenne.store.ledger import Ledger
@@ -73,6 +73,7 @@ class Recovery:
         wake.remove_dead(self.workspace.wake_folder)
         self._remove_stages()
         self._remove_locks_of_children()
+        spent.sweep(self.workspace, self.ledger.checkpoints)
 
     def _settle_owner(self, owner: Owner) -> list[Job]:
         epoch = self.owners.epoch()
@@ -117,7 +118,7 @@ class Recovery:
         """What is published for a job, after its leftovers were adopted or removed."""
         if not self.app.knows(job.kind, job.version):
             return _unknown(job)
-        kind = self.app.kind(job.kind, job.version)
+        kind = self.app.runner(job.kind, job.version)
         try:
             publication = lookup.identity_of(job, kind, self.workspace.root)
         except InvalidInput as error:

@@ -29,9 +29,10 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
 
     Args: job_id: a UUID of the caller's own. key: the same key and content again is the same job. unique_key: at most
     one unfinished job has it. queue: else the kind's. priority: -1000 to 1000, higher first. not_before: with its time
-    zone. depends_on: ids of jobs. on_dependency: `block` or `fail`, when one of them ends badly. max_attempts: 1 to
-    100. ids: for publications whose ids the application fixes itself. requested_at: UTC microseconds. durability:
-    `durable`, or `relaxed`: not synced by itself, so a power cut may take the job until the next durable commit.
+    zone. depends_on: ids of jobs. on_dependency: `block`, `fail` or `continue` when one of them ends badly; the last
+    makes a join, which waits until all of them have ended in whatever way. max_attempts: 1 to 100. ids: for
+    publications whose ids the application fixes itself. requested_at: UTC microseconds. durability: `durable`, or
+    `relaxed`: not synced by itself, so a power cut may take the job until the next durable commit.
     """
 
     job_id: str | None = None
@@ -115,6 +116,7 @@ def _known(app: App, kind: Kind | str) -> Kind:
 
 
 def _made(kind: Kind, encoded: bytes, id: str, wishes: Wishes, now: int) -> Submission:
+    needs = None if kind.estimate is None else kind.estimate_of(encoded)
     return Submission(
         id=id,
         kind=kind.name,
@@ -133,6 +135,7 @@ def _made(kind: Kind, encoded: bytes, id: str, wishes: Wishes, now: int) -> Subm
         durability=_chosen(_DURABILITIES, "durability", wishes.durability),
         active_limit_ms=None if kind.active_limit_s is None else int(kind.active_limit_s * 1000),
         max_interruptions=kind.interruptions,
+        estimate=None if needs is None else needs.bounded().encode(),
     )
 
 

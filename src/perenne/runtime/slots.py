@@ -17,7 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from perenne.core.events import Ended
+from perenne.core.resources import Reservation
 from perenne.files import atomic
 from perenne.runtime.clock import Clock
 from perenne.runtime.toolsession import close_sessions
@@ -43,6 +46,7 @@ class Running:
     ended: Ended | None = None
     taken: bool = False  # its end is being recorded
     awaits: bool = False  # it runs on the loop, and in no slot
+    asks: bool = False  # it broke its sequence and runs nowhere until it is granted the next one
 
     def left_s(self, now: float) -> float | None:
         """Seconds of active time left at `now`, all of them before the start; None without a limit."""
@@ -50,7 +54,7 @@ class Running:
         if job.active_limit_ms is None:
             return None
         used_s = 0.0 if self.started_at is None else now - self.started_at
-        return max(job.active_limit_ms - job.active_ms, 0) / 1000 - used_s
+        return max(job.active_limit_ms - job.active_ms - self.claim.used_ms, 0) / 1000 - used_s
 
 
 class Places(NamedTuple):
@@ -112,7 +116,7 @@ class Slots:
             return NO_PLACES
         quick = self._samples >= SAMPLES and self._mean_s < QUICK_S
         awaiting = sum(one.ended is None and one.awaits for one in self.held.values())
-        calling = sum(one.ended is None and not one.awaits for one in self.held.values())
+        calling = sum(one.ended is None and not one.awaits and not one.asks for one in self.held.values())
         room = max(self.count * (2 if quick else 1) - calling, 0)
         ahead = max(room - max(self.count - calling, 0), 0)
         return Places(Place("slots", room, ahead), Place("loop", max(min(self.coroutines - awaiting, LOOP_STEP), 0)))
@@ -133,6 +137,27 @@ class Slots:
             self._loop = self._make_loop()
         running.started_at = self._clock.monotonic()
         self._loop.start(claim, running.wishes, partial(self._told, running))
+
+    def rest(self, running: Running) -> None:
+        """It broke its sequence: its slot serves others, and it stays held."""
+        assert running.ended is not None
+        running.claim = msgspec.structs.replace(running.claim, grant=None, used_ms=running.ended.active_ms)
+        running.ended, running.taken, running.started_at, running.asks = None, False, None, True
+
+    def go_on(self, running: Running, grant: Reservation) -> None:
+        """Have the next sequence of it performed by the next slot that is free."""
+        sequence = running.claim.sequence + 1
+        running.claim = msgspec.structs.replace(running.claim, grant=grant, sequence=sequence)
+        running.asks = False
+        self._todo.put(running)
+
+    def let_end(self, running: Running) -> None:
+        """Have it meet what is asked of it now, in no slot: it is not granted anything any more."""
+        sequence = running.claim.sequence + 1
+        running.claim = msgspec.structs.replace(running.claim, sequence=sequence)
+        running.asks = False
+        run = partial(contextvars.copy_context().run, self._perform_one, running)
+        threading.Thread(target=run, daemon=True, name="slot-apart").start()
 
     @property
     def company(self) -> bool:
@@ -184,14 +209,17 @@ class Slots:
 
     def _perform_all(self) -> None:
         while (running := self._todo.get()) is not None:
-            try:
-                running.started_at = self._clock.monotonic()
-                ended = self._perform(running.claim, running.wishes)
-                self._measure(self._clock.monotonic() - running.started_at)
-            except BaseException as fault:
-                self._told(running, fault)
-            else:
-                self._told(running, ended)
+            self._perform_one(running)
+
+    def _perform_one(self, running: Running) -> None:
+        try:
+            running.started_at = self._clock.monotonic()
+            ended = self._perform(running.claim, running.wishes)
+            self._measure(self._clock.monotonic() - running.started_at)
+        except BaseException as fault:
+            self._told(running, fault)
+        else:
+            self._told(running, ended)
 
     def _told(self, running: Running, ended: Ended | BaseException) -> None:
         if isinstance(ended, BaseException):

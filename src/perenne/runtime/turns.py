@@ -5,8 +5,9 @@ What does not live here: when a turn is taken, and what is done with what it cla
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import Any
 
 from perenne.core import events
 from perenne.crashpoints import crash_point
@@ -32,14 +33,17 @@ class Turns:
 
     def __init__(self, executor: Executor, owner_id: str, ends: Ends, luck: Luck) -> None:
         self._ledger, self._clock, self._ends, self._luck = executor.ledger, executor.clock, ends, luck
-        self._kinds = executor.app.kinds
+        self._served, self._governor = executor.app.served, executor.governor
         self._owner_id = owner_id
         self._unrecorded: list[Running] = []
         self._doubt: tuple[list[Ending], Turn] | None = None
 
-    def take(self, ended: list[Running], places: Places, *, company: bool) -> Taken | None:
+    def take(
+        self, ended: list[Running], places: Places, *, company: bool, waiting: Collection[str] = ()
+    ) -> Taken | None:
         """Record these ends, and those of turns that failed, and fill these places; None when there is nothing to do.
 
+        Args: waiting: attempts that broke their sequence before this turn.
         Raises: StoreBusy, DiskLow: nothing was done, the next turn takes the ends along. OutcomeUnknown: call `recall`
         before the next turn. StorageError.
         """
@@ -52,8 +56,10 @@ class Turns:
             crash_point("acknowledge.begun")
         endings = [Ending(one.claim.token, _end_of(one), self._luck.fraction()) for one in ended]
         attempts = [self._luck.bytes(16).hex() for _ in range(wanted)]
-        lanes = [Lane(kind.name, kind.version, places.loop if kind.awaits else places.slots) for kind in self._kinds]
-        return self._told_of(lambda made: self._ask(endings, lanes, attempts, company, made), endings)
+        lanes = [Lane(*job, places.loop if kind.awaits else places.slots) for job, kind in self._served.items()]
+        broke = [one.claim.token.attempt for one in ended if isinstance(_end_of(one).answer, events.Broke)]
+        asking = {"situation": self._governor.situation(), "waiting": [*waiting, *broke], "company": company}
+        return self._told_of(lambda made: self._ask(endings, lanes, attempts, made, asking), endings)
 
     def recall(self) -> Taken | None:
         """The turn of which nobody knew, if it was made. Else there is none any more: its ends wait for the next turn.
@@ -89,7 +95,7 @@ class Turns:
         return Taken(ended, turn, ticket)
 
     def _ask(
-        self, endings: list[Ending], lanes: list[Lane], attempts: list[str], company: bool, made: list[Turn]
+        self, endings: list[Ending], lanes: list[Lane], attempts: list[str], made: list[Turn], asking: dict[str, Any]
     ) -> Turn:
         return self._ledger.turn(
             endings,
@@ -98,8 +104,8 @@ class Turns:
             owner=self._owner_id,
             now=self._clock.now(),
             actor=f"worker:{self._owner_id}",
-            company=company,
             made=made,
+            **asking,
         )
 
 

@@ -15,6 +15,8 @@ import msgspec
 from perenne.core.job import Attempt, HistoryLine, Job
 from perenne.files import kernel_locks
 from perenne.files.workspace import Workspace
+from perenne.runtime import resource_page
+from perenne.runtime.resource_page import ResourcePage
 from perenne.runtime.snapshot import Snapshot, compose
 from perenne.store import overview
 from perenne.store.driver import Driver
@@ -118,6 +120,10 @@ class View:
             history=history[:MOST_HISTORY],
             truncated=len(history) > MOST_HISTORY,
         )
+
+    def resources(self) -> ResourcePage:
+        """What the governor knows: the machine, who holds what, who waits for what."""
+        return resource_page.look(self._workspace, self._driver)
 
     def lives(self, worker: WorkerLine) -> bool | None:
         """Whether the worker holds its lock; None where the system does not show locks."""

@@ -7,13 +7,13 @@ does (`executor`), the threads (`slots`), what a dead owner left (`recovery`), h
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from perenne import nearest
 from perenne.core.job import Job
 from perenne.errors import EngineError, StaleToken
+from perenne.runtime import asking
 from perenne.runtime.completion import Completion, Recorded
 from perenne.runtime.drain import GRACE_S, Drain, die, signals
 from perenne.runtime.ends import Ends
@@ -22,6 +22,8 @@ from perenne.runtime.found import Found
 from perenne.runtime.joblog import JobLog
 from perenne.runtime.luck import Luck
 from perenne.runtime.recovery import Recovery
+from perenne.runtime.report import Report as Report
+from perenne.runtime.sequences import Sequences
 from perenne.runtime.slots import LOOP_STEP, NO_PLACES, Running, Slots
 from perenne.runtime.standstill import PASSING, Standstill
 from perenne.runtime.teller import Teller
@@ -36,15 +38,6 @@ from perenne.store.reader import Reader
 
 LONGEST_SLEEP_S = 60.0  # the wall clock may step under a sleeper, and who submits may die before it rings
 PATIENCE_S = 0.5  # before a busy store or a full disk is tried again
-
-
-@dataclass
-class Report:
-    """What a worker did, for people."""
-
-    recovered: int = 0
-    ended: int = 0
-    drained: bool = False
 
 
 class Worker:
@@ -83,6 +76,7 @@ class Worker:
         self._standstill = Standstill(log)
         self._found = Found(executor.app, executor.ledger, reader, executor.clock, log, self._actor)
         self._due_at: int | None = None
+        self._sequences, self._waits_for = Sequences(self._slots), ""
         self.report = Report()
         self.failed = False
 
@@ -149,11 +143,13 @@ class Worker:
         while True:
             looked = not look or self._look_around(arrived)
             arrived = arrived or looked
-            self._pass_limits()
+            asking.pass_limits(self._slots, self._clock.monotonic())
+            self._sequences.let_end_the_asked()
             store_waits = not looked or not self._turn()
             if self._slots.fault is not None:
                 raise self._slots.fault
-            if not self._slots.held and not store_waits and (not stay or self._drain.begun):
+            left = stay or self._waits_for in ("room", "pressure")
+            if not self._slots.held and not store_waits and (not left or self._drain.begun):
                 return
             look = self._sleep(store_waits) or not looked
 
@@ -165,6 +161,7 @@ class Worker:
             self._meet_others()
             if not arrived:
                 self._recovery.sweep()
+                self._executor.governor.offer(self._owner.id)
                 self._found.release()
             self._pass_wishes()
         except PASSING as error:
@@ -197,7 +194,9 @@ class Worker:
             ended = self._not_recorded(self._slots.take_ended())
             places = NO_PLACES if self._drain.begun else self._slots.places
             wanted = any(place.room > 0 for place in places)
-            taken = self._turns.take(ended, places, company=self._slots.company)
+            self._executor.governor.running = self._sequences.threads
+            waiting = self._sequences.waiting
+            taken = self._turns.take(ended, places, company=self._slots.company, waiting=waiting)
         except PASSING as error:
             return self._wait_for(error)
         if taken is not None:
@@ -207,9 +206,14 @@ class Worker:
 
     def _go_on(self, taken: Taken | None) -> None:
         if taken is not None:
-            self._due_at = taken.turn.due_at
-            self._tell(taken.ticket, taken.ended, taken.turn.ended)
-            self._start(taken.turn.claims)
+            turn = taken.turn
+            self._due_at, self._waits_for = turn.due_at, turn.waits_for
+            self._tell(taken.ticket, taken.ended, turn.ended, turn.rejected)
+            self._start(turn.claims)
+            self._sequences.go_on(turn.resumed)
+            if turn.unasked:
+                self._claim_more = self._executor.governor.needed = True
+                self._waits_for = "room"
 
     def _not_recorded(self, ended: list[Running]) -> list[Running]:
         """Those that are not in the ledger yet; of the others it is told."""
@@ -218,12 +222,17 @@ class Worker:
                 self._tell(one.ended.ticket, [one], [one.ended.jobs])
         return [one for one in ended if not isinstance(one.ended, Recorded)]
 
-    def _tell(self, ticket: int, ended: list[Running], answers: list[list[Job] | StaleToken]) -> None:
-        if not ended:
+    def _tell(
+        self, ticket: int, ended: list[Running], answers: list[list[Job] | StaleToken], rejected: Sequence[Job] = ()
+    ) -> None:
+        if not ended and not rejected:
             self._ends.close(ticket)
             return
-        jobs: list[Job] = []
+        jobs = [job for job in rejected if job.is_final]
+        freed = any(one.claim.grant is not None for one in ended)
         for one, answer in zip(ended, answers, strict=True):
+            if self._sequences.rest(one, answer):
+                continue
             self._slots.forget(one)
             if isinstance(answer, StaleToken):
                 self._log.write("warning", "stale_report_dropped", error=str(answer))
@@ -231,9 +240,11 @@ class Worker:
             self.report.ended += 1
             jobs += [job for job in answer if job.is_final]
         self._teller.tell(ticket, jobs)
+        if freed and self._watches and not jobs:
+            self._ring()  # other workers may wait for what was given back
 
     def _start(self, claims: list[Claim]) -> None:
-        awaiting = [self._executor.app.kind(claim.job.kind, claim.job.version).awaits for claim in claims]
+        awaiting = [self._executor.app.runner(claim.job.kind, claim.job.version).awaits for claim in claims]
         for claim, awaits in zip(claims, awaiting, strict=True):
             self._slots.put(claim, awaits=awaits)
         self._claim_more = sum(awaiting) == LOOP_STEP
@@ -245,6 +256,7 @@ class Worker:
         settled, living = self._recovery.settle_dead(self._owner.id)
         self.report.recovered += len(settled)
         known = {owner.id: owner for owner in living}
+        self._executor.governor.others = [owner.pid for owner in living]
         for gone in set(self._watches) - set(known):
             self._watches.pop(gone).close()
         for new in set(known) - set(self._watches):
@@ -254,14 +266,7 @@ class Worker:
         """Tell each running attempt what is asked of it now."""
         if self._reader.controls().stopped:
             self._begin_drain()
-        asked = self._reader.asked() if self._slots.held else {}
-        for attempt, one in list(self._slots.held.items()):
-            if attempt in asked:
-                _pass(one.wishes, "cancel", asked[attempt].cancel)
-                _pass(one.wishes, "pause", asked[attempt].pause)
-                _pass(one.wishes, "suspend", asked[attempt].stop or self._drain.begun)
-                if asked[attempt].stop:
-                    one.wishes.ask("suspend", hard=True)
+        asking.pass_on(self._slots, self._reader, draining=self._drain.begun)
         self._drain.go_on(self._wishes())
 
     def _begin_drain(self) -> None:
@@ -271,15 +276,8 @@ class Worker:
             one.ask("suspend")
         self._drain.go_on(self._wishes())
 
-    def _pass_limits(self) -> None:
-        now = self._clock.monotonic()
-        for one in list(self._slots.held.values()):
-            left_s = one.left_s(now)
-            if left_s is not None and left_s <= 0:
-                one.wishes.ask("limit")
-
     def _wishes(self) -> list[Wishes]:
-        return [one.wishes for one in list(self._slots.held.values()) if one.ended is None]
+        return asking.of_all(self._slots)
 
     def _patience(self, store_waits: bool) -> float:
         """How long to sleep at most: until a limit, a due time, the next step of a drain, or another try."""
@@ -288,12 +286,10 @@ class Worker:
         lefts = [one.left_s(now) for one in held if not one.wishes.asked("limit")]
         waits = [LONGEST_SLEEP_S, *(left_s for left_s in lefts if left_s is not None)]
         waits += [PATIENCE_S] if store_waits or self._standstill.no_room else []
+        again_s = self._executor.governor.patience_s(self._waits_for)
+        waits += [again_s] if again_s is not None and self._slots.has_room else []
         step_s = self._drain.next_step_s()
         waits += [] if step_s is None else [step_s]
         if self._due_at is not None and not self._standstill.no_room and not self._drain.begun and self._slots.has_room:
             waits.append((self._due_at - self._clock.now()) / 1e6)
         return max(min(waits), 0.0)
-
-
-def _pass(wishes: Wishes, why: str, asked: bool) -> None:
-    wishes.ask(why) if asked else wishes.take_back(why)

@@ -14,8 +14,10 @@ import msgspec
 from perenne.core import events
 from perenne.core.decide import Change, decide
 from perenne.core.job import Job, Token
+from perenne.core.resources import Reservation
 from perenne.core.states import JobState
 from perenne.store import rows, writes
+from perenne.store.admission import Admission
 from perenne.store.driver import Transaction
 
 RIPEN_AT_MOST = 256
@@ -38,10 +40,13 @@ class Lane(msgspec.Struct, frozen=True):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """What a claim gives: the job as it runs now, and the right to write."""
+    """What a claim gives: the job as it runs now, the right to write, and what it may use."""
 
     job: Job
     token: Token
+    grant: Reservation | None = None  # of a job with an estimate
+    sequence: int = 1  # how many reservations the attempt had
+    used_ms: int = 0  # of active time, in the sequences before this one
 
 
 def claim(
@@ -53,22 +58,30 @@ def claim(
     *,
     company: bool,
     ahead: int = 0,
+    admission: Admission | None = None,
 ) -> list[Claim]:
     """The best due jobs of these kinds in open queues, each RUNNING under one of the new attempt ids.
 
     Args: company: whether other attempts run in the owner's process. ahead: for how many of the ids there is no slot.
+    admission: grants to jobs with an estimate what they need; without it, none of them begins.
     """
-    store = tx.one("read_store")
+    store = tx.one("read_store_for_claim")
     assert store is not None
-    _, epoch, paused, stopped = store
+    _, epoch, paused, stopped, asked = store
     due_at = next_due(tx)
     if due_at is not None:
         _ripen(tx, due_at, now)  # also under a pause: what is due is not waited for by the clock
     if paused or stopped:
         return []
-    best = _best(tx, lanes, Place("", len(attempts), ahead))
+    anywhere = Place("", len(attempts), ahead)
+    best = _best(tx, lanes, anywhere)
+    if admission is not None and (asked or admission.waiting):
+        best = _with_admitted(tx, best, lanes, anywhere, admission, now)
     best = _who_may_wait_here(_who_may_run_together(best, company))
-    return [_start(tx, job, owner, attempt, epoch, now) for (job, _), attempt in zip(best, attempts, strict=False)]
+    return [
+        _start(tx, job, owner, attempt, epoch, now, admission)
+        for (job, _), attempt in zip(best, attempts, strict=False)
+    ]
 
 
 def _ripen(tx: Transaction, due_at: int, now: int) -> None:
@@ -110,6 +123,25 @@ def _best(tx: Transaction, lanes: Sequence[Lane], anywhere: Place) -> list[Place
     return best
 
 
+def _with_admitted(
+    tx: Transaction, plain: list[Placed], lanes: Sequence[Lane], anywhere: Place, admission: Admission, now: int
+) -> list[Placed]:
+    """Those, and the jobs with an estimate that are admitted; none of these waits for a slot, for it holds much."""
+    places = {(lane.kind, lane.version): lane.place or anywhere for lane in lanes}
+    queues = [name for name, _, _, paused, stopped in tx.all("list_queues") if not paused and not stopped]
+    room = Counter({place.name: max(place.room - place.ahead, 0) for place in places.values()})
+    names = {lane: place.name for lane, place in places.items()}
+    admitted = [(job, places[job.kind, job.version]) for job in admission.choose(tx, names, room, queues, now)]
+    left = {place.name: room[place.name] + place.ahead for place in places.values()}
+    taken: Counter[str] = Counter()
+    best = []
+    for job, place in sorted(plain + admitted, key=lambda head: (head[0].rank, head[0].seq)):
+        taken[place.name] += 1
+        if taken[place.name] <= left[place.name]:
+            best.append((job, place))
+    return best
+
+
 def _who_may_run_together(best: list[Placed], company: bool) -> list[Placed]:
     """The best job if it runs alone and nobody is here; else all that come before one that does.
 
@@ -137,7 +169,9 @@ def _who_may_wait_here(best: list[Placed]) -> list[Placed]:
     return staying
 
 
-def _start(tx: Transaction, job: Job, owner: str, attempt: str, epoch: int, now: int) -> Claim:
+def _start(
+    tx: Transaction, job: Job, owner: str, attempt: str, epoch: int, now: int, admission: Admission | None = None
+) -> Claim:
     change = decide(job, events.Claim(), now)
     assert isinstance(change, Change)
     held = {"seq": job.seq, "from_state": job.state, "revision": job.revision}
@@ -160,4 +194,7 @@ def _start(tx: Transaction, job: Job, owner: str, attempt: str, epoch: int, now:
     )
     tx.run("insert_attempt", id=attempt, job=job.seq, number=running.number, epoch=epoch, owner=owner, now=now)
     writes.log(tx, job, change.verb, change.to, change.reason, actor=f"worker:{owner}", now=now, number=running.number)
-    return Claim(running, Token(job.id, attempt, running.number, epoch))
+    token = Token(job.id, attempt, running.number, epoch)
+    if job.estimate is None or admission is None:
+        return Claim(running, token)
+    return Claim(running, token, admission.reserve(tx, job, attempt, now))

@@ -20,6 +20,11 @@ _BY_DEPENDENCIES = frozenset({"waiting_for_dependencies", "dependency_failed", "
 _SETTLED_AGAIN = frozenset({"dependency_failed", "tool_missing", "confinement_missing"})
 
 
+def goes_on_after(policy: OnDependency, state: JobState) -> bool:
+    """Whether a job of this policy goes on with a dependency in this state, which is not COMPLETED."""
+    return policy is OnDependency.CONTINUE and state in FINAL and state is not JobState.COMPLETED
+
+
 def settle_blocked(tx: Transaction, job: Job, *, actor: str, now: int) -> list[Job]:
     """A BLOCKED job whose dependency ended badly fails, if that is its policy; else it says so. Answers as `move`."""
     dependency = _bad_need(tx, job) if job.state is JobState.BLOCKED else None
@@ -58,13 +63,18 @@ def _meet_end(tx: Transaction, place: int, ended: Job, actor: str, now: int) -> 
     if completed:
         tx.run("lower_unmet", job=place)
     waiting = writes.read(tx, place)
+    if goes_on_after(waiting.on_dependency, ended.state):
+        tx.run("waive_dependency", job=place, needs=ended.seq)
+        tx.run("lower_unmet", job=place)
+        waiting, completed = writes.read(tx, place), True
     if waiting.state is not JobState.BLOCKED:
         return None
     if not completed:
         met = _meet_bad_end(tx, waiting, ended.id, actor, now)
         return met if met.is_final else None
     if not waiting.unmet and waiting.reason in _BY_DEPENDENCIES:
-        writes.step(tx, waiting, events.Release("dependencies_completed"), actor, now)
+        reason = "dependencies_ended" if waiting.on_dependency is OnDependency.CONTINUE else "dependencies_completed"
+        writes.step(tx, waiting, events.Release(reason), actor, now)
     return None
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
-from perenne.core import events, limits
+from perenne.core import estimate, events, limits
 from perenne.core.decide import Change, decide
 from perenne.core.identity import check_uuid, is_uuid
 from perenne.core.job import Durability, Job, Receipt, Submission
@@ -52,6 +53,8 @@ def check(wanted: Submission) -> None:
         )
     if wanted.dependencies:
         _check_dependencies(wanted)
+    if wanted.estimate is not None:
+        estimate.read(wanted.estimate)
 
 
 def _check_dependencies(wanted: Submission) -> None:
@@ -138,8 +141,8 @@ def find_or_insert(tx: Transaction, wanted: Submission, now: int, actor: str) ->
 
     Raises: QueueFull; JobNotFound: a dependency; DuplicateJob: the key, id or active key belongs to another job.
     """
-    places = _places(tx, wanted.dependencies) if wanted.dependencies else []
-    unmet = sum(state != JobState.COMPLETED for _, state in places) if places else 0
+    needs = _needs(tx, wanted) if wanted.dependencies else []
+    unmet = sum(need.unmet for need in needs) if needs else 0
     change = _birth(unmet)
     if not tx.run("take_place", name=wanted.queue):
         return _reuse(tx, wanted) or _refuse_place(tx, wanted)
@@ -147,8 +150,8 @@ def find_or_insert(tx: Transaction, wanted: Submission, now: int, actor: str) ->
         tx.run("leave_place", name=wanted.queue)
         return _reuse(tx, wanted) or _refuse_active(tx, wanted)
     tx.run("insert_birth", actor=actor)
-    if places:
-        return _wait(tx, wanted, places, now, actor)
+    if needs:
+        return _wait(tx, wanted, needs, now, actor)
     return Receipt(wanted.id, change.to, reused=False, durability=wanted.durability)
 
 
@@ -160,13 +163,13 @@ def _birth(unmet: int) -> Change:
     return change
 
 
-def _wait(tx: Transaction, wanted: Submission, places: list[tuple[int, str]], now: int, actor: str) -> Receipt:
+def _wait(tx: Transaction, wanted: Submission, needs: list[_Need], now: int, actor: str) -> Receipt:
     """Let the new job wait for what it needs, or end with it."""
     row = tx.one("job_by_id", id=wanted.id)
     assert row is not None
     job = rows.job(row)
-    for place, _ in places:
-        tx.run("insert_dependency", job=job.seq, needs=place)
+    for need in needs:
+        tx.run("insert_dependency", job=job.seq, needs=need.place, waived=need.waived)
     settled = dependants.settle_blocked(tx, job, actor=actor, now=now)[0]
     return Receipt(wanted.id, settled.state, reused=False, durability=wanted.durability)
 
@@ -215,15 +218,24 @@ def _refuse_place(tx: Transaction, wanted: Submission) -> Receipt:
     )
 
 
-def _places(tx: Transaction, dependencies: tuple[str, ...]) -> list[tuple[int, str]]:
-    places: list[tuple[int, str]] = []
-    for needed in dict.fromkeys(dependencies):
+class _Need(NamedTuple):
+    """What a new job waits for, where it stands; waived: it ended badly, and the job goes on with that."""
+
+    place: int
+    unmet: bool
+    waived: bool
+
+
+def _needs(tx: Transaction, wanted: Submission) -> list[_Need]:
+    needs = []
+    for needed in dict.fromkeys(wanted.dependencies):
         row = tx.one("job_by_id", id=needed) if is_uuid(needed) else None
         if row is None:
             raise not_found(needed, "dependencies", "submit it first")
         job = rows.job(row)
-        places.append((job.seq, job.state))
-    return places
+        waived = dependants.goes_on_after(wanted.on_dependency, job.state)
+        needs.append(_Need(job.seq, job.state is not JobState.COMPLETED and not waived, waived))
+    return needs
 
 
 def not_found(job_id: str, field: str = "job", next_step: str = "look with `perenne ps`") -> JobNotFound:
@@ -257,4 +269,5 @@ def _row(wanted: Submission, change: Change, unmet: int, now: int) -> tuple[obje
         wanted.active_limit_ms,
         wanted.max_interruptions,
         wanted.parent,
+        wanted.estimate,
     )

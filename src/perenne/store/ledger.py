@@ -9,19 +9,22 @@ windows (`reader`), clocks, handlers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TypeVar
 
 import msgspec
 
 from perenne.core import events, limits
-from perenne.core.decide import Ask, decide
 from perenne.core.dependencies import ordered
-from perenne.core.job import Durability, Job, Receipt, Submission, Token
+from perenne.core.job import Durability, Job, Need, Receipt, Submission, Token
+from perenne.core.verdicts import Situation
 from perenne.crashpoints import crash_point
 from perenne.errors import EngineError
-from perenne.store import claims, controls, dependants, intake, moves, proof, turns, writes
+from perenne.store import claims, controls, intake, proof, telling, turns, writes
+from perenne.store.accounts import Accounts
+from perenne.store.admission import Admission
+from perenne.store.checkpoints import Checkpoints
 from perenne.store.claims import Claim as Claim
 from perenne.store.claims import Lane as Lane
 from perenne.store.claims import Place as Place
@@ -41,6 +44,7 @@ class Ledger:
     def __init__(self, driver: Driver, wake: Callable[[], None] | None = None) -> None:
         """Args: wake: tells who sleeps to look again; called after what may give them work, once for a whole group."""
         self._driver = driver
+        self.checkpoints = Checkpoints(driver)
         self._committed = {protocol: partial(_committed, protocol, None) for protocol in _QUIET}
         self._committed |= {protocol: partial(_committed, protocol, wake) for protocol in _HEARD}
 
@@ -86,6 +90,10 @@ class Ledger:
         )
         return [answers[wanted.id] for wanted in batch]
 
+    @property
+    def accounts(self) -> Accounts:
+        return Accounts(self._driver)
+
     def refusal(self, growth: Growth) -> EngineError | None:
         """Why no job is submitted or claimed now, for the disk or the store has no room; None when there is room."""
         return self._driver.refusal(growth)
@@ -95,16 +103,22 @@ class Ledger:
         if refusal is not None:
             raise refusal
 
-    def claim(self, lanes: Sequence[Lane], *, owner: str, attempt: str, now: int) -> Claim | None:
+    def claim(
+        self, lanes: Sequence[Lane], *, owner: str, attempt: str, now: int, situation: Situation | None = None
+    ) -> Claim | None:
         """The best due job of these kinds in any open queue, now RUNNING under a new attempt.
 
         None if there is none, or while `refusal("claim")` says why nothing is claimed.
+        Args: situation: as `turn`.
         """
         if self._driver.refusal("claim") is not None:
             return None
-        given = self._write(
-            "claim", lambda tx: claims.claim(tx, lanes, owner, [attempt], now, company=False), proof.claimed
-        )
+
+        def work(tx: Transaction) -> list[Claim]:
+            asked = None if situation is None else Admission(situation, owner, f"worker:{owner}")
+            return claims.claim(tx, lanes, owner, [attempt], now, company=False, admission=asked)
+
+        given = self._write("claim", work, proof.claimed)
         return given[0] if given else None
 
     def end(self, token: Token, ended: events.Ended, *, now: int, luck: float, actor: str) -> list[Job]:
@@ -130,12 +144,16 @@ class Ledger:
         company: bool = False,
         ahead: int = 0,
         made: list[Turn] | None = None,
+        situation: Situation | None = None,
+        waiting: Collection[str] = (),
     ) -> Turn:
         """Record every attempt that ended and claim as many jobs as there are new attempt ids, in one transaction.
 
         Args: company: whether attempts that have not ended run in the owner's process; then no job is given that must
             run alone, nor any that waits behind one. made: holds what was done, also when nobody knows whether it
             stands (OutcomeUnknown); `stands` finds out. ahead: for how many of the ids there is no slot yet.
+            situation: of the machine; without it no job with an estimate begins. waiting: attempts of this owner that
+            broke their sequence, also in this turn.
         Guarantees: a stale ending is answered as such and never harms the others. Nothing is claimed while
             `refusal("claim")` says why.
         """
@@ -146,10 +164,13 @@ class Ledger:
             ended = [turns.end_or_stale(tx, ending, now, actor) for ending in endings]
             if endings:
                 crash_point("acknowledge.written")
-            claimed = claims.claim(tx, lanes, owner, attempts, now, company=company, ahead=ahead) if attempts else []
+            asked = Admission(situation, owner, actor, waiting)
+            claim = partial(claims.claim, company=company, ahead=ahead, admission=asked)
+            claimed = claim(tx, lanes, owner, attempts, now) if attempts else []
             if attempts:
                 crash_point("claim.written")
-            turn = Turn(ended, claimed, claims.next_due(tx))
+            got = asked.resumed, asked.rejected, asked.waits_for, asked.unasked
+            turn = Turn(ended, claimed, claims.next_due(tx), *got)
             if made is not None:
                 made[:] = [turn]
             return turn
@@ -184,7 +205,7 @@ class Ledger:
 
         Raises: JobNotFound, NotAllowed, AlreadyFinished, QueueFull (requeue), InvalidInput (no reason).
         """
-        return self._say(f"job:{job_id}", lambda tx: _tell(tx, job_id, event, now, actor), now, actor)
+        return self._say(f"job:{job_id}", lambda tx: telling.tell(tx, job_id, event, now, actor), now, actor)
 
     def control(self, verb: controls.Verb, queue: str | None, *, now: int, actor: str) -> None:
         """Pause, resume or stop a queue, or the whole workspace (None); `resume` clears both pause and stop.
@@ -214,6 +235,13 @@ class Ledger:
         Raises: StaleToken.
         """
         return self._driver.read(lambda tx: turns.held(tx, token))
+
+    def needs(self, token: Token, after: int) -> list[Need]:
+        """What the job of this token waited for, from the one after place `after`, so many that they fit one message.
+
+        Raises: StaleToken.
+        """
+        return self._driver.read(lambda tx: turns.needs(tx, token, after))
 
     def progress(self, token: Token, done: int, total: int | None, message: str | None, *, now: int) -> None:
         """Keep the progress of a running attempt.
@@ -265,19 +293,3 @@ def _committed(protocol: str, wake: Callable[[], None] | None) -> None:
     crash_point(f"{protocol}.committed")
     if wake is not None:
         wake()
-
-
-def _tell(tx: Transaction, job_id: str, event: events.Event, now: int, actor: str) -> list[Job]:
-    job = turns.find(tx, job_id)
-    if job is None:
-        raise intake.not_found(job_id)
-    if isinstance(event, events.Requeue):
-        event = msgspec.structs.replace(event, unmet=job.unmet)
-    decided = decide(job, event, now)
-    if isinstance(decided, Ask):
-        return [writes.ask(tx, job, type(event).__name__.lower(), decided, actor=actor, now=now)]
-    moved, *freed = moves.move(tx, job, decided, actor=actor, now=now)
-    if decided.verb == "requeue":
-        dependants.wait_again(tx, moved, actor=actor, now=now)
-    moved = dependants.block_again(tx, moved, actor=actor, now=now)
-    return dependants.settle_blocked(tx, moved, actor=actor, now=now) + freed

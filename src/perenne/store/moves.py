@@ -36,6 +36,8 @@ def end(tx: Transaction, job: Job, change: Change, token: Token, *, active_ms: i
     """
     moved = writes.write_ending(tx, job, change, token, active_ms, now)
     writes.close_attempt(tx, job, change, token, active_ms, now)
+    if job.estimate is not None:
+        tx.run("free_reservation", job=job.seq)
     ended = _follow(tx, job, moved, change, actor, now)
     if job.pause_asked and ended[0].state in _GOES_ON:
         # The attempt ended for another reason before it met the pause; the wish outlives it.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perenne.core.job import Attempt, Receipt, Token
-from perenne.store import rows
+from perenne.store import reservations, rows
 from perenne.store.claims import Claim
 from perenne.store.driver import Transaction
 
@@ -28,6 +28,16 @@ def ended(tx: Transaction, *tokens: Token) -> bool:
     """Whether the attempt of every token has ended. Nobody but its holder ends one while the holder lives."""
     found = [_attempt(tx, token) for token in tokens]
     return all(attempt is not None and attempt.ended_at is not None for attempt in found)
+
+
+def waits(tx: Transaction, token: Token) -> bool:
+    """Whether the running attempt of the token holds nothing and waits for its next sequence."""
+    return any(one.attempt == token.attempt and one.waits_for is not None for one in reservations.all(tx))
+
+
+def holds(tx: Transaction, attempt: str) -> bool:
+    """Whether the running attempt holds a reservation."""
+    return any(one.attempt == attempt and one.waits_for is None for one in reservations.all(tx))
 
 
 def progressed(tx: Transaction, token: Token, progress: tuple[int, int | None, str | None]) -> bool:

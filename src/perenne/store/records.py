@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
-from perenne.core import limits
+from perenne.core import estimate, limits
 from perenne.core.job import OnDependency, Outcome
 from perenne.core.states import FINAL, JobState
 from perenne.errors import InvalidInput, TooLarge
@@ -128,7 +128,6 @@ class Job(Record, frozen=True):
     input: bytes
     publications: Text
     requested_at: Instant
-    on_dependency: OnDependency
     unmet: Count
     max_attempts: Attempts
     spent: Count
@@ -150,6 +149,8 @@ class Job(Record, frozen=True):
     revision: Number
     max_interruptions: Attempts | None = None  # in exports of before it was kept
     parent: Uuid | None = None  # the same
+    estimate: Text | None = None
+    on_dependency: OnDependency = OnDependency.BLOCK
 
     sizes = {
         "kind": limits.NAME_BYTES,
@@ -170,7 +171,7 @@ class Job(Record, frozen=True):
             return f"finished_at: {self.finished_at}, although the state is {self.state}"
         if self.progress_total is not None and self.progress_done > self.progress_total:
             return f"progress_done: {self.progress_done}, the limit is progress_total, {self.progress_total}"
-        return _bad_publications(self.publications)
+        return _bad_publications(self.publications) or _bad_estimate(self.estimate)
 
 
 class Attempt(Record, frozen=True):
@@ -270,6 +271,15 @@ def of_mapping(given: Mapping[str, object]) -> Line:
         return found
     except (msgspec.ValidationError, UnicodeEncodeError, RecursionError) as error:
         raise InvalidInput(str(error)) from None
+
+
+def _bad_estimate(text: str | None) -> str | None:
+    try:
+        if text is not None:
+            estimate.read(text)
+    except InvalidInput as error:
+        return str(error)
+    return None
 
 
 def _bad_publications(text: str) -> str | None:

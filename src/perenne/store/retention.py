@@ -200,6 +200,7 @@ def _delete(tx: Transaction, jobs: list[int], history: str) -> Removed:
     named = _json(jobs)
     verb = "delete" if history == "pruned" else "detach"
     lines = tx.run(f"{verb}_births_of", jobs=named) + tx.run(f"{verb}_history_of", jobs=named)
+    tx.run("delete_checkpoints_of", jobs=named)
     return Removed(
         notices=tx.run("delete_notices_of", jobs=named),
         attempts=tx.run("delete_attempts_of", jobs=named),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perenne.core.job import Attempt, HistoryLine, Job, OnDependency, Outcome, Queue
+from perenne.core.job import Attempt, HistoryLine, Job, Need, OnDependency, Outcome, Queue
 from perenne.core.states import JobState
 from perenne.store.driver import Row
 
@@ -29,6 +29,11 @@ def attempt(row: Row) -> Attempt:
     values[_OUTCOME] = Outcome(row[_OUTCOME]) if row[_OUTCOME] else None
     values[_SPENT] = bool(row[_SPENT])
     return Attempt(*values)
+
+
+def need(row: Row) -> Need:
+    seq, id, kind, version, state, waived, result, diagnostic = row
+    return Need(seq, id, kind, version, _STATES[state], bool(waived), result, diagnostic)
 
 
 def history_line(row: Row) -> HistoryLine:

@@ -12,11 +12,16 @@ import msgspec
 from perenne.core import events
 from perenne.core.decide import Change, decide
 from perenne.core.identity import is_uuid
-from perenne.core.job import Job, Token
+from perenne.core.job import Job, Need, Token
+from perenne.core.resources import Reservation
+from perenne.core.states import JobState
+from perenne.core.verdicts import WaitsFor
 from perenne.errors import StaleToken
-from perenne.store import moves, proof, rows, writes
+from perenne.store import moves, proof, reservations, rows, writes
 from perenne.store.claims import Claim
 from perenne.store.driver import Transaction
+
+NEEDS_AT_ONCE = 12  # with results of the largest size they fit one message to a child
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -28,17 +33,33 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """What a turn did: for each ending the jobs (as `end` answers) or the refusal; new claims; the next due time."""
+    """What a turn did: for each ending the jobs (as `end` answers) or the refusal; new claims; the next due time.
+
+    Args: resumed: what attempts that broke their sequence were granted, by attempt. rejected: jobs that no machine can
+    ever run, and whoever ended with them. waits_for: what the best refused class waits for. unasked: a job with an
+    estimate is due, and nobody had looked at the machine.
+    """
 
     ended: list[list[Job] | StaleToken]
     claims: list[Claim]
     due_at: int | None
+    resumed: dict[str, Reservation] = {}
+    rejected: list[Job] = []
+    waits_for: WaitsFor = ""
+    unasked: bool = False
 
 
 def stands(tx: Transaction, endings: Sequence[Ending], turn: Turn) -> bool:
     """Whether everything that the turn answered is there; what was answered as stale leaves nothing to look for."""
-    kept = [ending.token for ending, jobs in zip(endings, turn.ended, strict=True) if isinstance(jobs, list)]
-    return proof.ended(tx, *kept) and proof.claimed(tx, turn.claims)
+    kept = [ending for ending, jobs in zip(endings, turn.ended, strict=True) if isinstance(jobs, list)]
+    broke = [ending.token for ending in kept if isinstance(ending.ended.answer, events.Broke)]
+    ended = [ending.token for ending in kept if not isinstance(ending.ended.answer, events.Broke)]
+    return (
+        proof.ended(tx, *ended)
+        and proof.claimed(tx, turn.claims)
+        and all(proof.waits(tx, token) for token in broke if token.attempt not in turn.resumed)
+        and all(proof.holds(tx, attempt) for attempt in turn.resumed)
+    )
 
 
 def find(tx: Transaction, job_id: str) -> Job | None:
@@ -57,9 +78,36 @@ def held(tx: Transaction, token: Token) -> tuple[bool, bool]:
     return bool(row[0]), bool(row[1])
 
 
+def needs(tx: Transaction, token: Token, after: int) -> list[Need]:
+    """As `Ledger.needs`."""
+    held(tx, token)
+    return [
+        rows.need(row) for row in tx.all("outcomes_of_needs", job_id=token.job_id, after=after, limit=NEEDS_AT_ONCE)
+    ]
+
+
 def end(tx: Transaction, ending: Ending, now: int, actor: str) -> list[Job]:
-    """Record how an attempt ended, inside a transaction; as `Ledger.end`."""
-    return settle(tx, ending.token, ending.ended, ending.ended.active_ms, now, ending.luck, actor)
+    """Record how an attempt ended, or broke its sequence, inside a transaction; as `Ledger.end`."""
+    if isinstance(ending.ended.answer, events.Broke):
+        jobs = [_broke(tx, ending.token, now)]
+    else:
+        jobs = settle(tx, ending.token, ending.ended, ending.ended.active_ms, now, ending.luck, actor)
+    if ending.ended.used is not None:
+        reservations.note(tx, jobs[0], ending.ended.used)
+    return jobs
+
+
+def _broke(tx: Transaction, token: Token, now: int) -> Job:
+    """The job, which holds nothing any more and asks for its next sequence.
+
+    Raises: StaleToken.
+    """
+    row = tx.one("token_holds", **msgspec.structs.asdict(token))
+    job = find(tx, token.job_id)
+    if row is None or job is None:
+        raise writes.stale(token.job_id, token, job)
+    reservations.give_back(tx, job.seq, token.attempt, "it asks for its next sequence", now)
+    return job
 
 
 def end_or_stale(tx: Transaction, ending: Ending, now: int, actor: str) -> list[Job] | StaleToken:
@@ -81,4 +129,6 @@ def settle(
         raise writes.stale(token.job_id, token, job)
     change = decide(job, event, now, luck)
     assert isinstance(change, Change)
+    if isinstance(event, events.Ended) and event.saved and change.to is JobState.COMPLETED:
+        tx.run("drop_checkpoint", job=job.seq)  # nothing goes on from it; who failed or was cancelled may be requeued
     return moves.end(tx, job, change, token, active_ms=active_ms, actor=actor, now=now)

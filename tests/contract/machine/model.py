@@ -124,6 +124,8 @@ class Model:
             max_interruptions=wanted.max_interruptions,
         )
         self.jobs[job.id] = job
+        for needed in job.needs:
+            self._go_on_after(job, self.jobs[needed])
         self._wait(job, "submit", now)
         return job.id, job.state, False
 
@@ -270,13 +272,19 @@ class Model:
         ended, place = [job], 0
         while place < len(ended):
             for other in self.dependants(ended[place]):
-                if other.state == "BLOCKED" and ended[place].id not in other.waived:
-                    ended += self._meet_end(other, ended[place], now)
+                if ended[place].id not in other.waived:
+                    self._go_on_after(other, ended[place])
+                    ended += self._meet_end(other, ended[place], now) if other.state == "BLOCKED" else []
             place += 1
         return ended
 
+    def _go_on_after(self, job: Job, needed: Job) -> None:
+        """A join takes a bad end as it is."""
+        if job.on_dependency == "continue" and needed.is_final and needed.state != "COMPLETED":
+            job.waived.add(needed.id)
+
     def _meet_end(self, other: Job, ended: Job, now: int) -> list[Job]:
-        if ended.state != "COMPLETED":
+        if ended.state != "COMPLETED" and ended.id not in other.waived:
             if other.on_dependency != "fail":
                 return []
             self.move(other, "fail", "FAILED")

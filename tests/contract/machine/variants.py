@@ -19,7 +19,7 @@ from perenne.core.decide import Change
 from perenne.core.job import Job, Outcome, Receipt
 from perenne.core.publication import Published
 from perenne.core.states import JobState
-from perenne.store import claims, dependants, intake, ledger, moves, turns, writes
+from perenne.store import claims, dependants, intake, ledger, moves, telling, turns, writes
 from perenne.store.ledger import Ledger
 from perenne.store.sqlite import driver
 
@@ -72,7 +72,7 @@ def decided(patch: pytest.MonkeyPatch, wrong: Callable[[Job | None, events.Event
             return other
         return wrong(job, event, now, change) or change
 
-    for module in (ledger, turns, writes, intake, claims):
+    for module in (telling, turns, writes, intake, claims):
         patch.setattr(module, "decide", decide)
 
 
@@ -91,7 +91,7 @@ def token_is_a_counter(patch: pytest.MonkeyPatch) -> None:
         job = turns.find(tx, token.job_id)
         if job is None or job.state is not JobState.RUNNING or job.number != token.number:
             raise writes.stale(token.job_id, token, job)
-        change = ledger.decide(job, event, now, luck)
+        change = telling.decide(job, event, now, luck)
         assert isinstance(change, Change)
         held = msgspec.structs.replace(token, attempt=job.attempt)
         return moves.end(tx, job, change, held, active_ms=active_ms, actor=actor, now=now)
@@ -130,7 +130,7 @@ def update_without_state(patch: pytest.MonkeyPatch) -> None:
 
         def work(tx: Any) -> list[Job]:
             patch.setattr(turns, "find", lambda tx, id: turns.rows.job(before))
-            return ledger._tell(tx, job_id, event, now, actor)
+            return telling.tell(tx, job_id, event, now, actor)
 
         find = turns.find
         try:
@@ -147,11 +147,13 @@ def claim_outside_the_transaction(patch: pytest.MonkeyPatch) -> None:
 
     def claim(self: Ledger, lanes: Sequence[Any], *, owner: str, attempt: str, now: int) -> Any:
         self._driver.write(lambda tx: tx.run("ripen", now=now, limit=256))
-        best = self._driver.read(lambda tx: None if any(tx.one("read_store")[2:]) else claims._best(tx, lanes, 1))
+        best = self._driver.read(
+            lambda tx: None if any(tx.one("read_store")[2:]) else claims._best(tx, lanes, claims.Place("", 1))
+        )
         if not best:
             return None
         epoch = self._driver.read(lambda tx: tx.one("read_store")[1])
-        return self._driver.write(lambda tx: claims._start(tx, best[0], owner, attempt, epoch, now))
+        return self._driver.write(lambda tx: claims._start(tx, best[0][0], owner, attempt, epoch, now))
 
     patch.setattr(Ledger, "claim", claim)
 
@@ -180,7 +182,7 @@ def notice_before_the_end(patch: pytest.MonkeyPatch) -> None:
             job = turns.find(tx, token.job_id)
             if job is not None:
                 values = {"job": job.seq, "job_id": job.id, "revision": job.revision + 1, "now": now}
-                tx.run("insert_notices_early", **values, state=ledger.decide(job, ended, now, luck).to)
+                tx.run("insert_notices_early", **values, state=telling.decide(job, ended, now, luck).to)
 
         returned = isinstance(ended.answer, events.Returned)
         if returned and self._driver.read(lambda tx: tx.one("token_holds", **msgspec.structs.asdict(token))):
@@ -261,8 +263,8 @@ def alone_in_company(patch: pytest.MonkeyPatch) -> None:
 
 @planted("Whoever does not run alone overtakes a job that does.")
 def alone_is_overtaken(patch: pytest.MonkeyPatch) -> None:
-    def who(best: list[Job], company: bool) -> list[Job]:
-        return [job for job in best if not job.runs_alone] or ([] if company else best[:1])
+    def who(best: list[Any], company: bool) -> list[Any]:
+        return [head for head in best if not head[0].runs_alone] or ([] if company else best[:1])
 
     patch.setattr(claims, "_who_may_run_together", who)
 
@@ -363,7 +365,7 @@ def due_time_ignored(patch: pytest.MonkeyPatch) -> None:
 @planted("Jobs are claimed in the order of submission, whatever their priority.")
 def priority_ignored(patch: pytest.MonkeyPatch) -> None:
     instead(patch, "best_in_lane", ("order by rank, seq", "order by seq"))
-    patch.setattr(claims, "sorted", lambda jobs, key: sorted(jobs, key=lambda job: job.seq), raising=False)
+    patch.setattr(claims, "sorted", lambda heads, key: sorted(heads, key=lambda head: head[0].seq), raising=False)
 
 
 @planted("A paused queue still hands out its jobs.")
@@ -381,7 +383,7 @@ def controls_are_remembered(patch: pytest.MonkeyPatch) -> None:
 
         def one(self, query: str, **values: object) -> Any:
             row = self._tx.one(query, **values)
-            if query != "read_store":
+            if query != "read_store_for_claim":
                 return row
             return (*row[:2], *vars(self._tx._watched).setdefault("remembered", row[2:]))
 

@@ -7,6 +7,7 @@ import json
 import shutil
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from harness.oracles import require
 
 ORIGINALS, DERIVATIVES = "01_Preuves_Originales", "02_Preuves_Traitees"
 MAIL, PICTURE = "labfy.capability.eml_headers.v1", "labfy.capability.exif_metadata.v1"
+WHOLE_MAIL = "evidence.mail"
 
 
 def asked(root: Path, query: str) -> list[tuple[Any, ...]]:
@@ -39,12 +41,28 @@ def accepted_is_found(rows: Rows, accepted: Journal) -> None:
 
 def every_original_is_analysed(rows: Rows, root: Path, with_picture: bool) -> None:
     """O9: each mail, and each picture that was asked about, has exactly one job, and it is completed."""
-    jobs = Counter((json.loads(job["input"])["evidence_id"], job["kind"], job["state"]) for job in rows.job)
+    jobs = Counter(
+        (json.loads(job["input"])["evidence_id"], job["kind"], job["state"])
+        for job in rows.job
+        if job["kind"] != WHOLE_MAIL
+    )
     originals = asked(root, f"select id, mime_type from preuves where relative_path like '{ORIGINALS}/%'")
     kinds = {id: PICTURE if str(mime).startswith("image/") else MAIL for id, mime in originals}
     wanted = Counter((id, kind, "COMPLETED") for id, kind in kinds.items() if with_picture or kind == MAIL)
     require(wanted, "the catalogue holds originals")
     require(jobs == wanted, "each original is analysed once", jobs - wanted, wanted - jobs)
+
+
+def nested_messages_are_analysed_once(rows: Rows, root: Path, digests: Sequence[str]) -> None:
+    """A mail and every message nested in it have one job each, and one artefact that tells of their very bytes."""
+    whole = [job for job in rows.job if job["kind"] == WHOLE_MAIL]
+    require(all(job["state"] == "COMPLETED" for job in whole), "each analysis of a whole mail is completed", whole)
+    told = []
+    for job in whole:
+        derivative = json.loads(job["publications"])["derivative"]
+        artefact = json.loads((root / DERIVATIVES / "Extractions" / "EML" / f"{derivative}.json").read_bytes())
+        told.append(artefact["analysis"]["source"]["sha256"])
+    require(sorted(told) == sorted(digests), "each message is analysed once, by its own bytes", told)
 
 
 def originals_stand_once(root: Path, contents: list[bytes]) -> None:

@@ -18,6 +18,10 @@ def _with_picture(folder: Path, plant: Plant) -> EvidenceTrial:
     return EvidenceTrial(folder, plant, with_picture=True)
 
 
+def _with_a_whole_mail(folder: Path, plant: Plant) -> EvidenceTrial:
+    return EvidenceTrial(folder, plant, whole=True)
+
+
 def _made(trial: EvidenceTrial) -> None:
     trial.do("init-specimen")
 
@@ -84,6 +88,7 @@ IMPORTING_WITHOUT_A_FOLDER = _scenario("without a folder", _half_made, EvidenceT
 FAILING_TO_IMPORT = _scenario("failing to import", _made, EvidenceTrial.failing_importer)
 WORKING = _scenario("working", _submitted, EvidenceTrial.worker)
 WORKING_ON_A_PICTURE = Scenario("working on a picture", _with_picture, _submitted, EvidenceTrial.worker)
+WORKING_ON_A_WHOLE_MAIL = Scenario("working on a whole mail", _with_a_whole_mail, _submitted, EvidenceTrial.worker)
 WORKING_OVER_A_LEFTOVER = _scenario("over a leftover", submitted_over_a_leftover, EvidenceTrial.worker)
 WORKING_WITHOUT_A_FOLDER = _scenario("without a folder", _submitted_without_a_folder, EvidenceTrial.worker)
 FAILING_TO_PUBLISH = _scenario("failing to publish", _submitted, _failing_worker)
@@ -95,8 +100,9 @@ BY_PROTOCOL: dict[str, tuple[Scenario[EvidenceTrial], ...]] = {
     "create": (MAKING,),
     "migrate": (MAKING,),
     "import": (MAKING, IMPORTING),
-    "publish": (WORKING,),
-    "acknowledge": (WORKING,),
+    "mail": (WORKING_ON_A_WHOLE_MAIL,),
+    "publish": (WORKING, WORKING_ON_A_WHOLE_MAIL),
+    "acknowledge": (WORKING, WORKING_ON_A_WHOLE_MAIL),
     "recover": (RECOVERING,),
     "export": (EXPORTING,),
     "run": (WORKING_ON_A_PICTURE,) if has_exiftool() else (),

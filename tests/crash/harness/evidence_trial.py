@@ -15,7 +15,7 @@ from harness.trial import Plant, Trial, harmless
 from perenne import JobState
 
 # Also what the commands load only when they need it: each child is a copy of this process, and need not load it again.
-from perenne.apps.evidence import jobs, requests
+from perenne.apps.evidence import catalogue, jobs, requests, rows, whole_mail
 from perenne.apps.evidence.commands import asking, demo, group, opening
 from perenne.apps.evidence.images import artefact as picture_artefact
 from perenne.apps.evidence.images import exiftool
@@ -26,19 +26,33 @@ from perenne.surfaces.cli.main import main
 SAMPLES = Path(__file__).parents[3] / "examples" / "evidence"
 MAILS = sorted((SAMPLES / "eml").glob("*.eml"))
 PICTURES = sorted((SAMPLES / "img").iterdir())
+NESTED = SAMPLES / "eml" / "own-05-nested-three.eml"
+WHOLE_KEY = "44444444-5555-4666-8777-888888888888"
+# The mail and the two messages within each other that it holds, as whoever wrote it recorded them.
+NESTED_DIGESTS = (
+    "be326176c8f792db0e4b86c2c6be898f052203e56bf384911ecf4f75b52128d1",
+    "f559cdb8f0c2222c481a2aa0532f35cdbb7591a42fc3f9f8ca7799b86809c862",
+    "7841fbe929bfbc65fbaa74debfb438838a7b6e57d2e256d012e8fc7bfcf3c661",
+)
 DONE, FAILED, REFUSED, NEEDS_A_PERSON = 0, 1, 3, 4
-_LOADED = (analyser, demo, exiftool, group, mail_artefact, picture_artefact)
+_LOADED = (analyser, demo, exiftool, group, mail_artefact, picture_artefact, whole_mail)
 
 
 class EvidenceTrial(Trial):
-    """A specimen investigation, its own mail beside six sample mails; `with_picture` also asks ExifTool."""
+    """A specimen investigation, its own mail beside sample mails; `with_picture` also asks ExifTool.
+
+    `whole`: one mail with messages nested in each other, which is also analysed whole.
+    """
 
     rested = (DONE, NEEDS_A_PERSON)
 
-    def __init__(self, folder: Path, plant: Plant = harmless, *, with_picture: bool = False) -> None:
+    def __init__(
+        self, folder: Path, plant: Plant = harmless, *, with_picture: bool = False, whole: bool = False
+    ) -> None:
         super().__init__(folder, ".labfy/runtime", plant)
         self.with_picture = with_picture
-        self.files = MAILS[:3]
+        self.whole = whole
+        self.files = [NESTED] if whole else MAILS[:3]
 
     def command(self, *words: object, point: str | None = None, before: Callable[[], object] = harmless) -> Victim:
         """`perenne evidence …` in a child; `before` runs there first."""
@@ -83,8 +97,8 @@ class EvidenceTrial(Trial):
 
     def submitter(self, point: str | None = None) -> Victim:
         """Submits what has no job yet; each receipt goes into the journal after it was given."""
-        work = lambda: _submit(self.root, self.accepted.write, self.with_picture)  # noqa: E731
-        return self.start("submitter", work, point)
+        wanted = (self.with_picture, self.whole)
+        return self.start("submitter", lambda: _submit(self.root, self.accepted.write, *wanted), point)
 
     def submit(self) -> None:
         """Everything has its job."""
@@ -106,6 +120,7 @@ class EvidenceTrial(Trial):
     def ask_results(self, rows: Rows) -> None:
         evidence_oracles.accepted_is_found(rows, self.accepted)
         evidence_oracles.every_original_is_analysed(rows, self.root, self.with_picture)
+        evidence_oracles.nested_messages_are_analysed_once(rows, self.root, NESTED_DIGESTS if self.whole else ())
         evidence_oracles.originals_stand_once(self.root, [path.read_bytes() for path in self.files])
         evidence_oracles.published_once(rows, self.root)
         evidence_oracles.snapshot_agrees(rows, self.root)
@@ -127,12 +142,17 @@ class EvidenceTrial(Trial):
         self.do("init-specimen")
 
 
-def _submit(root: Path, accepted: Callable[..., None], with_picture: bool) -> None:
+def _submit(root: Path, accepted: Callable[..., None], with_picture: bool, whole: bool) -> None:
     with opening.opened(root, "write") as engine:
         for request in asking.wanted_requests(engine):
             if with_picture or request.capability == requests.MAIL_HEADERS:
                 jobs.submit(engine, request)
                 accepted(job=request.job_id)
+        if whole:
+            with catalogue.reading(root) as connection:
+                nested = next(one for one in rows.originals(connection) if one.original_name == NESTED.name)
+            jobs.submit(engine, requests.request_of(nested, requests.WHOLE_MAIL, WHOLE_KEY))
+            accepted(job=WHOLE_KEY)
 
 
 def _requeue_exhausted(root: Path) -> None:

@@ -58,8 +58,8 @@ def acknowledges_before_publishing() -> None:
         self.published = True
 
     def telling(tell: Any) -> Any:
-        def tell_then_publish(self: Any, ticket: Any, ended: Any, answers: Any) -> None:
-            tell(self, ticket, ended, answers)
+        def tell_then_publish(self: Any, ticket: Any, ended: Any, *answers: Any) -> None:
+            tell(self, ticket, ended, *answers)
             for one in ended:
                 later.pop(one.claim.job.id, lambda: None)()
 

@@ -58,7 +58,6 @@ def kind_of(handler: Callable[..., Any], input_type: Any = Any, **fields: Any) -
         (functools.partial(math.pow, 2), "is no plain function"),
         (Callee(), "is no plain function"),
         (Callee().method, "is not its handler but"),
-        (coroutine, "is a coroutine, which runs on the worker's loop"),
         (HIDDEN, "is not its handler but None"),
     ],
 )

@@ -34,7 +34,7 @@ def test_a_relaxed_job_is_wished_for_by_name(engine: Engine) -> None:
         ({"durability": "sloppy"}, "durability: 'sloppy'; give one of durable, relaxed"),
         ({"durability": None}, "durability: None; give durable or relaxed"),
         ({"durability": ["relaxed"]}, r"durability: \['relaxed'\]; give durable or relaxed"),
-        ({"on_dependency": "wait"}, "on_dependency: 'wait'; give one of block, fail"),
+        ({"on_dependency": "wait"}, "on_dependency: 'wait'; give one of block, fail, continue"),
         ({"durable": True}, "durable: no such wish; known: job_id, .*, durability"),
     ],
 )

@@ -7,7 +7,7 @@ from perenne.apps.evidence import custody, jobs, migrations
 
 app = App(
     "evidence",
-    kinds=(jobs.MAIL_KIND, jobs.PICTURE_KIND),
+    kinds=(jobs.MAIL_KIND, jobs.PICTURE_KIND, jobs.WHOLE_MAIL_KIND),
     queues={"default": 128},
     runtime=".labfy/runtime",
     one_worker=True,

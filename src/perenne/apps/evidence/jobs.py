@@ -1,6 +1,6 @@
-"""The two kinds of the reference contracts (EV-5): handlers that call plain functions, and how a request is submitted.
+"""The kinds of EV-5, two of them of the reference contracts: handlers that call plain functions, how one submits.
 
-Not here: what an analysis does (`mail`, `images`), how it is published (`publication`), what a command says.
+Not here: what an analysis does (`mail_headers`, `mail`, `images`), how it is published (`publication`), the commands.
 """
 
 from __future__ import annotations
@@ -11,17 +11,29 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perenne import Context, Engine, Kind, Publication, Published, errors
+from perenne import Context, Engine, Kind, Publication, Published, Snooze, errors
 from perenne.apps.evidence.findings import Derivative, Source
-from perenne.apps.evidence.identities import Identity
-from perenne.apps.evidence.requests import MAIL_HEADERS, PICTURE_METADATA, MailInput, PictureInput, Request
+from perenne.apps.evidence.identities import Identity, derive
+from perenne.apps.evidence.requests import (
+    MAIL_HEADERS,
+    PICTURE_METADATA,
+    WHOLE_MAIL,
+    Input,
+    MailInput,
+    PictureInput,
+    Request,
+    WholeMailInput,
+)
+from perenne.crashpoints import crash_point
 
 if TYPE_CHECKING:
     from perenne.apps.evidence.images.exiftool import Availability
+    from perenne.apps.evidence.whole_mail import Nested
     from perenne.tools import Confined
 
 PUBLICATIONS = ("extraction", "derivative")
 ACTIVE_LIMIT_S = 30.0
+_ROOM_AGAIN_S = 1.0
 
 # Neither a wrong or altered original nor a picture that keeps ExifTool busy gets better by running again.
 _HOPELESS = (errors.UsageError, errors.DoubtError, errors.ToolTimedOut)
@@ -46,7 +58,7 @@ def analyse_picture(context: Context, given: PictureInput) -> None:
     from perenne.apps.evidence.images import artefact, exiftool
 
     relative_path = originals.find(context.workspace, given.evidence_id).relative_path
-    source, stage = _source(given), context.stage
+    source, stage = _source_of(given), context.stage
     try:
         reading = exiftool.read(context.workspace, relative_path, source, probed(), stage=stage, stop=context.stop)
         # The artefact's contract has no place for it, so the job's log keeps how the tool was confined.
@@ -55,6 +67,31 @@ def analyse_picture(context: Context, given: PictureInput) -> None:
     except errors.ToolError:
         _available.clear()  # it may be gone, or another version by now: the next attempt asks again
         raise
+
+
+def analyse_whole_mail(context: Context, given: WholeMailInput) -> Snooze | None:
+    """Read a message, give those nested in it their jobs, publish what it says.
+
+    The children come before the publication: once that stands, the job is not run again.
+    """
+    from perenne.apps.evidence import originals, whole_mail
+
+    _, content = originals.read(context.workspace, given.evidence_id)
+    context.boundary()
+    analysis = whole_mail.read(content, given)
+    crash_point("mail.parsed")
+    build = partial(whole_mail.build, steps=given.steps, analysis=analysis)
+    request_id = _identity_of(context.publication).extraction_id
+    nested = whole_mail.nested_in(analysis, request_id, len(given.steps))
+    crash_point("mail.built")
+    try:
+        for one in nested:
+            _submit_nested(context, given, one)
+    except errors.QueueFull:
+        return Snooze(_ROOM_AGAIN_S, "the queue is full; its nested messages wait for room")
+    crash_point("mail.children_submitted")
+    context.publish(partial(_publish, build=build))
+    return None
 
 
 def submit(engine: Engine, request: Request) -> bool:
@@ -89,11 +126,18 @@ def look_for_picture(publication: Publication) -> Published:
     return _look(publication, "exiftool", artefact.check)
 
 
+def look_for_whole_mail(publication: Publication) -> Published:
+    """Whether this analysis stands, every part of it verified."""
+    from perenne.apps.evidence import whole_mail
+
+    return _look(publication, whole_mail.TOOL, partial(whole_mail.check, steps=publication.input.steps))
+
+
 def remove_leftovers(publication: Publication) -> None:
     """Remove the files of a dead attempt that no row names."""
     from perenne.apps.evidence.publication import discard
 
-    discard(publication.workspace, _identity(publication))
+    discard(publication.workspace, _identity_of(publication))
 
 
 def probed() -> Availability:
@@ -119,33 +163,51 @@ def _provenance(confined: Confined) -> dict[str, str]:
 
 
 def _publish(publication: Publication, build: Callable[..., Derivative]) -> None:
-    from perenne.apps.evidence.publication import publish
+    """Make what `build` gives visible in the catalogue, under the ids fixed at submit."""
+    from perenne.apps.evidence import publication as publishing
 
-    identity, source = _identity(publication), _source(publication.input)
+    identity, source = _identity_of(publication), _source_of(publication.input)
     derivative = build(request_id=identity.extraction_id, source=source, requested_at=identity.requested_at)
-    publish(publication.workspace, identity, source, derivative)
+    publishing.publish(publication.workspace, identity, source, derivative)
 
 
 def _look(publication: Publication, tool_id: str, check: Callable[..., Any]) -> Published:
+    """Whether the analysis of this tool stands; `check` as `artefact.check`."""
     from perenne.apps.evidence.lookup import lookup
 
-    identity, source = _identity(publication), _source(publication.input)
+    identity, source = _identity_of(publication), _source_of(publication.input)
     expected = partial(check, request_id=identity.extraction_id, source=source, requested_at=identity.requested_at)
     found = lookup(publication.workspace, identity, source.evidence_id, tool_id, expected)
     return Published(found.state, found.finding)
 
 
-def _identity(publication: Publication) -> Identity:
+def _identity_of(publication: Publication) -> Identity:
+    """Under which ids and instant a job publishes."""
     extraction_id, derivative_id = (publication.ids[name] for name in PUBLICATIONS)
     return Identity(extraction_id, derivative_id, publication.requested_at)
 
 
-def _source(given: MailInput | PictureInput) -> Source:
+def _source_of(given: Input) -> Source:
+    """The piece of evidence that a job reads."""
     return Source(given.evidence_id, given.source_sha256, given.source_size)
 
 
 def _microseconds(instant: str) -> int:
+    """The instant of an identity as the engine counts it."""
     return int(datetime.strptime(instant, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp()) * 1_000_000
+
+
+def _submit_nested(context: Context, given: WholeMailInput, nested: Nested) -> None:
+    """Ask for the analysis of a nested message; its ids follow from those of this one, so twice is once."""
+    steps = (*given.steps, nested.step)
+    context.submit(
+        WHOLE_MAIL,
+        WholeMailInput(given.evidence_id, given.source_sha256, given.source_size, steps, given.trusted),
+        name=nested.step.path,
+        unique_key=f"{given.evidence_id}×{WHOLE_MAIL}×{' '.join(step.path for step in steps)}",
+        ids={"extraction": nested.request_id, "derivative": derive(nested.request_id, "derivative")},
+        requested_at=_microseconds(context.publication.requested_at),
+    )
 
 
 MAIL_KIND = Kind(
@@ -168,6 +230,17 @@ PICTURE_KIND = Kind(
     lookup=look_for_picture,
     discard=remove_leftovers,
     missing=missing_exiftool,
+    give_up_on=_HOPELESS,
+    active_limit_s=ACTIVE_LIMIT_S,
+)
+WHOLE_MAIL_KIND = Kind(
+    WHOLE_MAIL,
+    1,
+    analyse_whole_mail,
+    WholeMailInput,
+    publications=PUBLICATIONS,
+    lookup=look_for_whole_mail,
+    discard=remove_leftovers,
     give_up_on=_HOPELESS,
     active_limit_s=ACTIVE_LIMIT_S,
 )

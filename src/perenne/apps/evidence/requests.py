@@ -1,4 +1,4 @@
-"""What may be asked of a piece of evidence: two capabilities, their typed inputs, and the ids of a request (L:Q-6).
+"""What may be asked of a piece of evidence: the capabilities, their typed inputs, and the ids of a request (L:Q-6).
 
 Plain values made from rows of the catalogue; handing a request to the engine is `jobs.submit`.
 """
@@ -15,7 +15,9 @@ from perenne.errors import InvalidInput
 
 MAIL_HEADERS = "labfy.capability.eml_headers.v1"
 PICTURE_METADATA = "labfy.capability.exif_metadata.v1"
+WHOLE_MAIL = "evidence.mail"
 
+# What `enqueue` asks for; a whole mail is analysed when somebody asks.
 CAPABILITY_OF_TYPE = {"email": MAIL_HEADERS, "photo": PICTURE_METADATA}
 
 _Id = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
@@ -58,6 +60,27 @@ class PictureInput(_Input, frozen=True, forbid_unknown_fields=True):
     parameters: TagParameters
 
 
+class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """From a message to one that is nested in it: its part, where that part lies, its coding, the bytes it gives."""
+
+    path: str
+    offset: Annotated[int, msgspec.Meta(ge=0)]
+    length: Annotated[int, msgspec.Meta(ge=0)]
+    coding: Literal["identity", "base64", "quoted-printable", "uuencode"]
+    sha256: _Sha256
+
+
+class WholeMailInput(_Input, frozen=True, forbid_unknown_fields=True):
+    """One mail of at most 64 MiB, or the message that `steps` lead to; `trusted` receivers as `mail.analyse`."""
+
+    source_size: Annotated[int, msgspec.Meta(ge=1, le=64 << 20)]
+    steps: Annotated[tuple[Step, ...], msgspec.Meta(max_length=16)] = ()
+    trusted: Annotated[tuple[str, ...], msgspec.Meta(max_length=16)] = ()
+
+
+Input = MailInput | PictureInput | WholeMailInput
+
+
 class Request(msgspec.Struct, frozen=True):
     """One analysis, with every id it will ever need; `requested_at` is the moment of the submit when it is None."""
 
@@ -66,7 +89,7 @@ class Request(msgspec.Struct, frozen=True):
     extraction_id: str
     derivative_id: str
     evidence_id: str
-    input: MailInput | PictureInput
+    input: Input
     requested_at: str | None = None
     depends_on: tuple[str, ...] = ()
 
@@ -82,8 +105,9 @@ def request_of(evidence: Evidence, capability: str, key: str) -> Request:
     Raises:
         InvalidInput: the key is no UUID, or this capability does not apply to evidence of this type.
     """
-    if CAPABILITY_OF_TYPE.get(evidence.type) != capability:
-        fit = CAPABILITY_OF_TYPE.get(evidence.type, "none")
+    fitting = _fitting(evidence.type)
+    if capability not in fitting:
+        fit = " or ".join(fitting) or "none"
         raise InvalidInput(
             f"capability: {capability} does not apply to evidence {evidence.id} of type {evidence.type}; "
             f"what applies is {fit}",
@@ -96,7 +120,7 @@ def request_of(evidence: Evidence, capability: str, key: str) -> Request:
         extraction_id=identities.derive(key, "request"),
         derivative_id=identities.derive(key, "derivative"),
         evidence_id=evidence.id,
-        input=_input(evidence),
+        input=_whole(evidence) if capability == WHOLE_MAIL else _input(evidence),
     )
 
 
@@ -125,6 +149,16 @@ def _fixed(job: identities.SpecimenJob, capability: str, evidence: Evidence) -> 
         input=_input(evidence),
         requested_at=identities.SPECIMEN_REQUESTED_AT,
     )
+
+
+def _fitting(evidence_type: str) -> tuple[str, ...]:
+    """The capabilities that apply to evidence of a type."""
+    first = CAPABILITY_OF_TYPE.get(evidence_type)
+    return () if first is None else (first, WHOLE_MAIL) if first == MAIL_HEADERS else (first,)
+
+
+def _whole(evidence: Evidence) -> WholeMailInput:
+    return WholeMailInput(evidence.id, evidence.sha256, evidence.size_bytes)
 
 
 def _input(evidence: Evidence) -> MailInput | PictureInput:

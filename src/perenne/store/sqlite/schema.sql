@@ -39,7 +39,6 @@ create table job (
     input blob not null,
     publications text not null,
     requested_at integer not null,
-    on_dependency text not null check (on_dependency in ('block', 'fail')),
     unmet integer not null default 0 check (unmet >= 0),
     max_attempts integer not null check (max_attempts between 1 and 100),
     spent integer not null default 0 check (spent between 0 and max_attempts),
@@ -59,7 +58,8 @@ create table job (
     updated_at integer not null,
     finished_at integer,
     revision integer not null default 1, max_interruptions integer check (max_interruptions between 1 and 100),
-    parent text,
+    parent text, estimate text,
+    on_dependency text not null default 'block' check (on_dependency in ('block', 'fail', 'continue')),
     check ((attempt is not null) = (state = 'RUNNING'))
 ) strict;
 
@@ -69,7 +69,10 @@ create unique index job_active on job (unique_key)
     where unique_key is not null and state not in ('COMPLETED', 'FAILED', 'CANCELLED', 'DEAD');
 
 create index job_ripe on job (queue, kind, version, rank, seq)
-    where state in ('QUEUED', 'RETRY_WAIT') and due_at = 0;
+    where state in ('QUEUED', 'RETRY_WAIT') and due_at = 0 and estimate is null;
+
+create index job_class on job (queue, kind, version, estimate, rank, seq)
+    where state in ('QUEUED', 'RETRY_WAIT') and due_at = 0 and estimate is not null;
 
 create index job_due on job (due_at) where state in ('QUEUED', 'RETRY_WAIT') and due_at > 0;
 
@@ -164,4 +167,62 @@ create index job_parent on job (parent) where parent is not null;
 create table app_schema (
     singleton integer primary key check (singleton = 1),
     version integer not null check (version > 0)
+) strict;
+
+-- One for each running job with an estimate; after a sequence break it holds nothing and says what it waits for.
+create table reservation (
+    job integer primary key references job (seq),
+    attempt text not null,
+    batch integer not null check (batch >= 0),
+    memory_bytes integer not null check (memory_bytes >= 0),
+    gpu_memory_bytes integer not null check (gpu_memory_bytes >= 0),
+    threads integer not null check (threads >= 0),
+    gpu_slots integer not null check (gpu_slots >= 0),
+    io_slots integer not null check (io_slots >= 0),
+    sequence integer not null default 1,
+    at integer not null,
+    waits_for text,
+    check (waits_for is null or batch + memory_bytes + gpu_memory_bytes + threads + gpu_slots + io_slots = 0)
+) strict;
+
+create table reservation_wait (
+    queue text not null,
+    kind text not null,
+    version integer not null,
+    estimate text not null,
+    job integer not null,
+    since integer not null,
+    waits_for text not null,
+    sentence text not null,
+    primary key (queue, kind, version, estimate)
+) strict, without rowid;
+
+create table reservation_offer (
+    owner text primary key references owner (id) on delete cascade,
+    offered text not null
+) strict, without rowid;
+
+create table reservation_usage (
+    kind text not null,
+    version integer not null,
+    estimate text not null,
+    sequences integer not null,
+    items integer not null,
+    duration_ms integer not null,
+    peak_bytes integer,
+    worst_item_bytes integer,
+    primary key (kind, version, estimate)
+) strict, without rowid;
+
+-- The last checkpoint of each job that has one; without a record it lies in a file, whose digest stands here.
+create table checkpoint (
+    job integer primary key references job (seq),
+    attempt text not null,
+    number integer not null check (number > 0),
+    generation integer not null check (generation > 0),
+    sequences integer not null check (sequences >= 0),
+    size_bytes integer not null check (size_bytes > 0),
+    digest text not null check (length(digest) = 64),
+    record blob,
+    saved_at integer not null
 ) strict;

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import click
 
 from perenne.surfaces import faults, views
-from perenne.surfaces.cli import groups, looking, options, run, sending, steering, upkeep
+from perenne.surfaces.cli import groups, looking, options, resources, run, sending, steering, upkeep
 from perenne.surfaces.cli.completion import completion
 
 DEBUG = "PERENNE_DEBUG"
@@ -68,7 +68,16 @@ def version(as_json: bool) -> None:
         click.echo(f"perenne {found.perenne}\npython  {found.python}\nsqlite  {found.sqlite}")
 
 
-COMMANDS = (run.init, run.worker, sending.submit, *looking.COMMANDS, *steering.COMMANDS, *upkeep.COMMANDS, completion)
+COMMANDS = (
+    run.init,
+    run.worker,
+    sending.submit,
+    *looking.COMMANDS,
+    *resources.COMMANDS,
+    *steering.COMMANDS,
+    *upkeep.COMMANDS,
+    completion,
+)
 for command in COMMANDS:
     cli.add_command(command)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from perenne import Job
 from perenne.apps.evidence import catalogue, rows
 from perenne.apps.evidence.commands.exporting import evidence_of
-from perenne.apps.evidence.requests import MAIL_HEADERS, PICTURE_METADATA
+from perenne.apps.evidence.requests import MAIL_HEADERS, PICTURE_METADATA, WHOLE_MAIL
 from perenne.errors import EngineError
 
-WORDS = {MAIL_HEADERS: "mail header", PICTURE_METADATA: "picture tags"}
+WORDS = {MAIL_HEADERS: "mail header", PICTURE_METADATA: "picture tags", WHOLE_MAIL: "whole mail"}
 
 
 class FileNames:

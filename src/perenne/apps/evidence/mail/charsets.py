@@ -94,8 +94,8 @@ def decoded(data: bytes, label: str) -> Decoded:
     if codec is None:
         return _guessed(data, known=False, fits=True)
     try:
-        return Decoded(_shown(data.decode(codec)), codec)
-    except UnicodeDecodeError:
+        return Decoded(_shown(_strictly(data, codec)), codec)
+    except UnicodeError:
         return _misfit(data, codec, labelled=bool(label))
 
 
@@ -104,6 +104,13 @@ def text_of(raw: str) -> str:
     if raw.isascii():
         return _shown(raw)
     return _guessed(raw.encode("latin-1"), known=True, fits=True).text
+
+
+def _strictly(data: bytes, codec: str) -> str:
+    text = data.decode(codec)
+    if codec == "utf-7":
+        text.encode("utf-8")  # Python decodes half characters from it, which are no text
+    return text
 
 
 def _misfit(data: bytes, codec: str, *, labelled: bool) -> Decoded:

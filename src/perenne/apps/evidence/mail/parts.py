@@ -86,6 +86,11 @@ def part_of(space: Space, node: Node, enter: bool, budget: Budget, notes: Notes)
     return Held(part, content)
 
 
+def decoded_bytes(data: bytes, offset: int, length: int, coding: Coding) -> bytes:
+    """What the body at a place decodes to; the place need not exist."""
+    return b"".join(_chunks(Space(data, ""), offset, offset + length, coding, set()))
+
+
 def attachment_of(part: Part) -> Attachment:
     """A part as an attachment of its message."""
     name = part.name

@@ -2,17 +2,17 @@
 -- A new job, or no row when its id, its key or its active key is taken. `intake` gives the parameters in this order.
 -- :id, :kind, :version, :queue, :state, :reason, :priority, :rank, :now, :due_at, :key, :unique_key, :input,
 -- :publications, :requested_at, :on_dependency, :unmet, :max_attempts, :active_limit_ms,
--- :max_interruptions, :parent
+-- :max_interruptions, :parent, :estimate
 insert into job (
     id, kind, version, queue, state, reason, priority, rank, submitted_at, born, due_at, key, unique_key, input,
     publications, requested_at, on_dependency, unmet, max_attempts, active_limit_ms, updated_at,
-    max_interruptions, parent
+    max_interruptions, parent, estimate
 )
 values (
     :id, :kind, :version, :queue, :state, :reason, :priority, :rank, :now,
     (select coalesce(max(seq), 0) + 1 from history), :due_at, :key, :unique_key, :input,
     :publications, :requested_at, :on_dependency, :unmet, :max_attempts, :active_limit_ms, :now,
-    :max_interruptions, :parent
+    :max_interruptions, :parent, :estimate
 )
 on conflict do nothing
 
@@ -21,9 +21,10 @@ on conflict do nothing
 -- :id
 select
     seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
-    publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
+    publications, requested_at, unmet, max_attempts, spent, number, failures, interruptions, attempt,
     cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
-    diagnostic, updated_at, finished_at, revision, max_interruptions, parent
+    diagnostic, updated_at, finished_at, revision, max_interruptions, parent, estimate,
+    on_dependency
 from job
 where id = :id
 
@@ -32,9 +33,10 @@ where id = :id
 -- :key
 select
     seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
-    publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
+    publications, requested_at, unmet, max_attempts, spent, number, failures, interruptions, attempt,
     cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
-    diagnostic, updated_at, finished_at, revision, max_interruptions, parent
+    diagnostic, updated_at, finished_at, revision, max_interruptions, parent, estimate,
+    on_dependency
 from job
 where key = :key
 
@@ -43,9 +45,10 @@ where key = :key
 -- :seq
 select
     seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
-    publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
+    publications, requested_at, unmet, max_attempts, spent, number, failures, interruptions, attempt,
     cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
-    diagnostic, updated_at, finished_at, revision, max_interruptions, parent
+    diagnostic, updated_at, finished_at, revision, max_interruptions, parent, estimate,
+    on_dependency
 from job
 where seq = :seq
 
@@ -54,9 +57,10 @@ where seq = :seq
 -- :after, :state, :limit
 select
     seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
-    publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
+    publications, requested_at, unmet, max_attempts, spent, number, failures, interruptions, attempt,
     cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
-    diagnostic, updated_at, finished_at, revision, max_interruptions, parent
+    diagnostic, updated_at, finished_at, revision, max_interruptions, parent, estimate,
+    on_dependency
 from job
 where seq > :after
 and (:state is null or state = :state)
@@ -79,19 +83,21 @@ where unique_key = :unique_key
 and state not in ('COMPLETED', 'FAILED', 'CANCELLED', 'DEAD')
 
 -- name: best_in_lane
--- The first due jobs of one queue and kind, by rank, then submission, every column.
+-- The first due jobs of one queue and kind that hold nothing, by rank, then submission, every column.
 -- :queue, :kind, :version, :limit
 select
     seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, due_at, key, unique_key, input,
-    publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
+    publications, requested_at, unmet, max_attempts, spent, number, failures, interruptions, attempt,
     cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
-    diagnostic, updated_at, finished_at, revision, max_interruptions, parent
+    diagnostic, updated_at, finished_at, revision, max_interruptions, parent, estimate,
+    on_dependency
 from job
 where queue = :queue
 and kind = :kind
 and version = :version
 and state in ('QUEUED', 'RETRY_WAIT')
 and due_at = 0
+and estimate is null
 order by rank, seq
 limit :limit
 

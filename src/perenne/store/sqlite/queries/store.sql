@@ -9,6 +9,19 @@ values (1, :workspace, 1, :now)
 select workspace, epoch, paused, stopped
 from store
 
+-- name: read_store_for_claim
+-- Its epoch and its controls, and whether a due job has an estimate.
+select
+    workspace, epoch, paused, stopped,
+    exists (
+        select 1
+        from job
+        where state in ('QUEUED', 'RETRY_WAIT')
+        and due_at = 0
+        and estimate is not null
+    )
+from store
+
 -- name: set_store_controls
 -- Pauses, stops or resumes the whole workspace.
 -- :paused, :stopped

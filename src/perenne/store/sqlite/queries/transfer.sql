@@ -120,18 +120,20 @@ set since = :since
 -- :seq, :id, :kind, :version, :queue, :state, :reason, :priority, :rank, :submitted_at, :due_at, :key, :unique_key,
 -- :input, :publications, :requested_at, :on_dependency, :unmet, :max_attempts, :spent, :number, :failures,
 -- :interruptions, :attempt, :cancel_asked, :pause_asked, :active_ms, :active_limit_ms, :progress_done, :progress_total,
--- :progress_message, :result, :diagnostic, :updated_at, :finished_at, :revision, :max_interruptions, :parent
+-- :progress_message, :result, :diagnostic, :updated_at, :finished_at, :revision, :max_interruptions, :parent,
+-- :estimate
 insert into job (
     seq, id, kind, version, queue, state, reason, priority, rank, submitted_at, born, due_at, key, unique_key, input,
     publications, requested_at, on_dependency, unmet, max_attempts, spent, number, failures, interruptions, attempt,
     cancel_asked, pause_asked, active_ms, active_limit_ms, progress_done, progress_total, progress_message, result,
-    diagnostic, updated_at, finished_at, revision, max_interruptions, parent
+    diagnostic, updated_at, finished_at, revision, max_interruptions, parent, estimate
 )
 values (
     :seq, :id, :kind, :version, :queue, :state, :reason, :priority, :rank, :submitted_at, 0, :due_at, :key, :unique_key,
     :input, :publications, :requested_at, :on_dependency, :unmet, :max_attempts, :spent, :number, :failures,
     :interruptions, :attempt, :cancel_asked, :pause_asked, :active_ms, :active_limit_ms, :progress_done,
-    :progress_total, :progress_message, :result, :diagnostic, :updated_at, :finished_at, :revision, :max_interruptions, :parent
+    :progress_total, :progress_message, :result, :diagnostic, :updated_at, :finished_at, :revision, :max_interruptions,
+    :parent, :estimate
 )
 on conflict do nothing
 
