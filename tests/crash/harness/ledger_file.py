@@ -30,6 +30,7 @@ class Rows:
     history: list[Row]
     listener: list[Row]
     notice: list[Row]
+    checkpoint: list[Row]
 
     def jobs(self) -> dict[int, Row]:
         """Jobs by their place."""
