@@ -96,7 +96,9 @@ def no_checkpoint_is_left(root: Path, rows: Rows) -> None:
     """Nothing is kept of a completed job's checkpoints, in the ledger and beside it."""
     completed = {job["id"] for job in rows.job if job["state"] == "COMPLETED"}
     left = [path.name for path in (root / ".perenne" / "checkpoints").iterdir()]
-    require(not [name for name in left if name.partition(".")[0] in completed], "no checkpoint of a completed job", left)
+    require(
+        not [name for name in left if name.partition(".")[0] in completed], "no checkpoint of a completed job", left
+    )
     ids = {job["seq"]: job["id"] for job in rows.job}
     require(not [row for row in rows.checkpoint if ids[row["job"]] in completed], "no row of one", completed)
 
