@@ -1,4 +1,4 @@
-"""Millions of damaged records of checkpoints: each is read as what it says, or refused in one sentence; counted and kept.
+"""Millions of damaged records of checkpoints: each is read as what it says, or refused in one sentence.
 
 python tests/crash/checkpoints/fuzz.py --inputs 10000000       kept in docs/evidence/checkpoint-fuzz.json
 """

@@ -80,7 +80,7 @@ def executed_once(rows: Rows, executed: Journal) -> None:
 
 
 def walks_go_on(walked: Journal) -> None:
-    """E-C4: each attempt begins at the last state that was saved, or at the one whose save was under way; no mixture."""
+    """E-C4: each attempt begins at the last state that was saved, or at the one whose save was under way; whole."""
     saved: Counter[str] = Counter()
     for line in walked.read():
         require(line["what"] == "saved" or line["right"], "a state is one that was saved, whole", line)
