@@ -120,6 +120,8 @@ def _quoted_printable(raw: bytes, flags: Flags) -> bytes:
     if b" " in raw or b"\t" in raw:
         raw = _PADDING.sub(b"", raw)
     first, *pieces = raw.split(b"=")
+    if pieces and not pieces[-1]:
+        pieces.pop()  # a soft break at the very end, without its line end
     out = [first]
     for piece in pieces:
         byte = _HEX.get(piece[:2])
@@ -130,8 +132,6 @@ def _quoted_printable(raw: bytes, flags: Flags) -> bytes:
         else:
             flags.add("qp_malformed")
             out.append(b"=")
-    if pieces and not pieces[-1]:
-        out.pop()  # a soft break at the very end, without its line end
     return b"".join(out)
 
 
