@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import click
 
 from perenne.surfaces import faults, views
-from perenne.surfaces.cli import groups, looking, options, resources, run, sending, steering, upkeep
+from perenne.surfaces.cli import demo, groups, looking, options, resources, run, sending, steering, upkeep
 from perenne.surfaces.cli.completion import completion
 
 DEBUG = "PERENNE_DEBUG"
@@ -74,6 +74,7 @@ COMMANDS = (
     sending.submit,
     *looking.COMMANDS,
     *resources.COMMANDS,
+    *demo.COMMANDS,
     *steering.COMMANDS,
     *upkeep.COMMANDS,
     completion,
