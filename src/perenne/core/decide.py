@@ -103,7 +103,12 @@ def _pick(job: Job | None, event: events.Event, now: int, luck: float) -> Change
             return Change(verb="reject", to=JobState.FAILED, reason="rejected", diagnostic=sentence)
         case events.LackBudget(sentence):
             return Change(verb="quota", to=JobState.PAUSED_QUOTA, reason="budget_spent", diagnostic=sentence)
-        case events.Resolve(to, reason):
+        case events.Resolve(to, reason, from_start):
+            if from_start and to is not JobState.QUEUED:
+                raise InvalidInput(
+                    f"job {job.id}: from_start: a job that is {to} does not run again; leave it out, or give QUEUED",
+                    field="from_start",
+                )
             return Change(verb="resolve", to=to, reason=_written(job, reason), due_at=0)
         case events.Requeue(reason, unmet):
             # A claim cleared the time that was given at submit; what stands there since is an old backoff or snooze.

@@ -68,11 +68,13 @@ class Resolve(Event, frozen=True):
 
     to: JobState
     reason: str
+    from_start: bool = False  # QUEUED: not from its checkpoint, which is forgotten
 
 
 class Requeue(Event, frozen=True):
     reason: str
     unmet: int = 0
+    from_start: bool = False
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -153,6 +153,7 @@ _WANTED: dict[str, Wanted] = {
     ),
     # steering, working
     "to": Wanted(lambda value: value in RESOLVED, f"; give one of {', '.join(RESOLVED)}"),
+    "from_start": _FLAG,
     "slots": _whole(1, SLOTS_MOST),
     "coroutines": _whole(1, limits.COROUTINES_MOST),
     "stay": _FLAG,

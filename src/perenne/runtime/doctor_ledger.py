@@ -71,6 +71,7 @@ def integrity(workspace: Workspace, inspector: Inspector) -> Iterator[Finding]:
     """Every page, index and reference; reads the whole file."""
     damage = inspector.damage(workspace.ledger, allowed=workspace.allow_filesystems)
     if damage:
-        yield bad("integrity", f"the ledger is damaged: {some(damage)}", "stop all work, then restore a backup")
+        next_step = "look again; if it stays so, stop all work, then restore a backup"
+        yield bad("integrity", f"the ledger is damaged, or cannot be read: {some(damage)}", next_step)
     else:
         yield ok("integrity", "every page, index and reference is whole")

@@ -117,14 +117,18 @@ class Engine:
         """Let a BLOCKED job go on without what blocks it; the reason stays in the history."""
         return self._tell(job_id, events.Release(reason))
 
-    def requeue(self, job_id: str, reason: str) -> Job:
-        """Start a FAILED, CANCELLED or DEAD job again, its spent attempts forgotten; the reason stays."""
-        return self._tell(job_id, events.Requeue(reason))
+    def requeue(self, job_id: str, reason: str, *, from_start: bool = False) -> Job:
+        """Start a FAILED, CANCELLED or DEAD job again, its spent attempts forgotten; the reason stays.
 
-    def resolve(self, job_id: str, to: JobState, reason: str) -> Job:
-        """Settle a job in doubt as COMPLETED, QUEUED or FAILED; the reason stays in the history."""
-        takes.check(to=to)
-        return self._tell(job_id, events.Resolve(JobState(to), reason))
+        Args: from_start: forget its checkpoint, too; else it goes on from there.
+        """
+        takes.check(from_start=from_start)
+        return self._tell(job_id, events.Requeue(reason, from_start=from_start))
+
+    def resolve(self, job_id: str, to: JobState, reason: str, *, from_start: bool = False) -> Job:
+        """Settle a job in doubt as COMPLETED, QUEUED or FAILED; the reason stays in the history. Args: as `requeue`."""
+        takes.check(to=to, from_start=from_start)
+        return self._tell(job_id, events.Resolve(JobState(to), reason, from_start))
 
     def job(self, job_id: str) -> Job:
         """Raises: JobNotFound."""

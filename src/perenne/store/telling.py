@@ -27,6 +27,8 @@ def tell(tx: Transaction, job_id: str, event: events.Event, now: int, actor: str
     decided = decide(job, event, now)
     if isinstance(decided, Ask):
         return [writes.ask(tx, job, type(event).__name__.lower(), decided, actor=actor, now=now)]
+    if isinstance(event, events.Resolve | events.Requeue) and event.from_start:
+        tx.run("drop_checkpoint", job=job.seq)
     moved, *freed = moves.move(tx, job, decided, actor=actor, now=now)
     if decided.verb == "requeue":
         dependants.wait_again(tx, moved, actor=actor, now=now)

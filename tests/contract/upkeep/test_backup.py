@@ -152,7 +152,7 @@ def test_damaged_ledger_makes_no_backup(place: Any, tmp_path: Path, trouble: Any
         place.complete()
     place.close()
     trouble.rows(place.workspace.ledger, "update attempt set job = 99 where job = 1")
-    with pytest.raises(StoreFailed, match=r"damaged: row .* of attempt names a missing row of job"):
+    with pytest.raises(StoreFailed, match=r"damaged.*: row .* of attempt names a missing row of job"):
         backup(place, tmp_path / "backup.sqlite")
     assert os.listdir(tmp_path) == ["workspace"]
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness import ledger_file, oracles
+from harness import ledger_file
 from harness.journal import Journal
 from harness.oracles import Violation, require
 from harness.trial import Trial
@@ -130,7 +130,7 @@ def _are_clear(answers: list[dict[str, Any]]) -> None:
 def _is_whole(trial: Trial, answers: list[dict[str, Any]], *, is_removal: bool) -> None:
     """What stands right after the fault, before anything could mend it."""
     if trial.ledger.exists():
-        oracles.ask_ledger(trial.rows())
+        trial.ask_always()
         require(not (found := ledger_file.faults(trial.ledger)), "the ledger is whole", found)
     staged = sorted(path.name for path in trial.folder.rglob("*.stage-*"))
     require(is_removal or not staged, "no stage file is left by whoever lives", staged)

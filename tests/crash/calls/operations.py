@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from calls import evidence_operations, sample_operations, upkeep_operations
+from calls import adoption_operations, evidence_operations, sample_operations, upkeep_operations
 
-OPERATIONS = {
-    operation.name: operation
-    for operation in (*sample_operations.OPERATIONS, *upkeep_operations.OPERATIONS, *evidence_operations.OPERATIONS)
-}
+_FILES = (sample_operations, upkeep_operations, evidence_operations, adoption_operations)
+
+OPERATIONS = {operation.name: operation for file in _FILES for operation in file.OPERATIONS}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,8 +37,8 @@ def test_each_call(name: str, seed: int, record_property: Callable[[str, object]
 def test_every_verb_has_a_place() -> None:
     """A kill falls before each call, and no fault is one that its call never meets."""
     calls = [Call(f"{verb} some file", 1) for verb in deeds.FAULTS]
-    drawn = cases_of(calls, random.Random(1))
-    assert [case.call for case in drawn if case.deed == BEFORE] == calls
+    drawn = cases_of(calls, "1")
+    assert {case.call for case in drawn if case.deed == BEFORE} == set(calls)
     assert all(case.deed in (*cases.KILLS, *deeds.faults_of(case.call)) for case in drawn)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import random
 import shutil
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -53,31 +54,37 @@ class Tally:
         }
 
 
-def cases_of(calls: list[Call], luck: random.Random) -> list[Case]:
-    """A kill before each call and after each that leaves something, and one of its faults at each that can fail."""
+def cases_of(calls: list[Call], seed: str) -> list[Case]:
+    """A kill before each call and after each that leaves something, and one of its faults at each that can fail.
+
+    In the order of their lots: a call that comes only now and then changes nothing for the others.
+    """
     drawn: list[Case] = []
     for call in calls:
+        luck = random.Random(f"{seed} {call}")
         drawn.append(Case(call, BEFORE))
         if is_durable(call):
             drawn.append(Case(call, AFTER))
         if fitting := faults_of(call):
             drawn.append(Case(call, luck.choice(fitting)))
-    return drawn
+    return sorted(drawn, key=lambda case: _lot(seed, case))
+
+
+def _lot(seed: str, case: Case) -> int:
+    return zlib.crc32(f"{seed} {case.call} {case.deed}".encode())
 
 
 def tour(
     operation: Operation, folder: Path, seed: int, *, most: int | None = None, part: tuple[int, int] = (0, 1)
 ) -> Tally:
     """All cases of an operation, or `most` of them by the seed; part: the how-many-th of how many shares."""
-    luck = random.Random(f"{seed} {operation.name}")
     prepared = operation.make(folder / "prepared")
     calls = cases.calls_of(operation, prepared, folder / "recorded")
-    chosen = cases_of(calls, luck)
+    lots = f"{seed} {operation.name}"
+    chosen = cases_of(calls, lots)
     tally = Tally(calls=len(calls), cases=len(chosen))
-    if most is not None:
-        chosen = luck.sample(chosen, min(most, len(chosen)))
     gc.freeze()  # what stands here is copied by no child that only looks at it
-    for case in chosen[part[0] :: part[1]]:
+    for case in [case for case in chosen[:most] if _lot(lots, case) % part[1] == part[0]]:
         _note(tally, case, lambda case=case: cases.ask(operation, prepared, folder / "case", *case), operation.name)
         shutil.rmtree(folder / "case", ignore_errors=True)
     return tally

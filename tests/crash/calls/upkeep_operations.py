@@ -191,9 +191,6 @@ class Migrating(Kept):
     def settle(self) -> None:
         upkeep.migrate(self.root, self.app)
 
-    def ask_always(self) -> ledger_file.Rows:
-        return self.rows()  # its history was written by hand, and not by the engine
-
     def ask_at_rest(self) -> None:
         rows = self.rows()
         require(not (found := ledger_file.faults(self.ledger)), "the ledger is whole", found)

@@ -60,13 +60,18 @@ class AdoptionTrial(EvidenceTrial):
 
     def ask_results(self, rows: Rows) -> None:
         states = {job["id"]: job["state"] for job in rows.job}
-        require(states == {named(word): end for word, end in ENDS.items()}, "every job is there, once", states)
-        wanted = {named(f"{word} request") for word, end in ENDS.items() if end == "COMPLETED"}
+        ends = self.ends(rows)
+        require(states == {named(word): end for word, end in ends.items()}, "every job is there, once", states)
+        wanted = {named(f"{word} request") for word, end in ends.items() if end == "COMPLETED"}
         found = self.extractions()
         require(found == wanted, "every extraction is there, once", found ^ wanted)
         snapshot = json.loads((self.root / "jobs-snapshot.json").read_bytes())
         require(len(snapshot["jobs"]) == len(ENDS) and snapshot["investigation_id"] == ID, "the snapshot is whole")
         require("Traceback" not in self.log.read_text(), "no command ends with a traceback", self.said())
+
+    def ends(self, rows: Rows) -> dict[str, str]:
+        """What each job must have ended as."""
+        return ENDS
 
     def extractions(self) -> set[str]:
         from perenne.apps.evidence import catalogue
@@ -75,24 +80,29 @@ class AdoptionTrial(EvidenceTrial):
         with catalogue.reading(self.root) as connection:
             return set(evidence_rows.extraction_ids(connection))
 
-    def ask_at_rest(self) -> None:
+    def ask_always(self) -> Rows:
         rows = self.rows()
         oracles.counters_are_exact(rows)
         for job in rows.job:  # all that `ask_ledger` asks, but of jobs that the reference blocked
             lines = rows.of("history", job)
             oracles.history_is_legal(job, lines)
             oracles.attempts_agree(job, rows.of("attempt", job), lines)
+        return rows
+
+    def ask_at_rest(self) -> None:
+        rows = self.ask_always()
         require(not (found := ledger_file.faults(self.ledger)), "the ledger is whole", found)
         self.ask_results(rows)
 
 
-def _left_behind(trial: AdoptionTrial) -> None:
+def left_behind(trial: AdoptionTrial) -> None:
+    """What the reference program left, killed at work."""
     trial.root.parent.mkdir(parents=True, exist_ok=True)
     seasoned(trial.root, 1)
 
 
 def _half_made(trial: AdoptionTrial) -> None:
-    _left_behind(trial)
+    left_behind(trial)
     trial.kill(trial.adopter("create.store_named"), "create.store_named")
 
 
@@ -100,7 +110,7 @@ def _adopting(trial: AdoptionTrial, point: str) -> Victim:
     return trial.adopter(point)
 
 
-ADOPTING = Scenario("adopting", AdoptionTrial, _left_behind, _adopting)
+ADOPTING = Scenario("adopting", AdoptionTrial, left_behind, _adopting)
 ADOPTING_AGAIN = Scenario("adopting again", AdoptionTrial, _half_made, _adopting)
 
 BY_PROTOCOL: dict[str, tuple[Scenario[AdoptionTrial], ...]] = {

@@ -18,6 +18,7 @@ from perenne.apps.evidence import places, reference_store
 from perenne.errors import StoreForeign, StoreMissing
 
 LEDGER = f"{places.RUNTIME}/ledger.sqlite"
+JOURNAL = f"{LEDGER}-journal"
 
 PLAN_COLUMNS = reference_store.COLUMNS["plans"]  # in the order of our own table, too
 _NOT_EXPORTED = ("intent_hash", "state")
@@ -106,6 +107,8 @@ def _states(counts: Mapping[str, int], total: int, used_up: bool, paused: bool, 
 
 def _ask(root: Path, statement: str) -> list[Any]:
     """Rows of our own tables; none where there is no ledger yet, or one from before there were such tables."""
+    if os.path.lexists(root / JOURNAL):
+        return []  # its making was killed; who only reads cannot take that back
     try:
         connection = sqlite.open(root / LEDGER, mode="read", busy_s=reference_store.BUSY_S)
     except (StoreMissing, StoreForeign):

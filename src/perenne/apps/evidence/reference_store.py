@@ -205,11 +205,14 @@ def _check(path: Path, connection: apsw.Connection, investigation_id: str) -> in
         )
     if found.get("investigation_id") != investigation_id:
         _refuse(path, f"belongs to investigation {found.get('investigation_id')!r}, this one is {investigation_id}")
-    faults = [row[0] for row in connection.execute("pragma integrity_check(3)") if row[0] != "ok"]
+    faults = [" ".join(row[0].split()) for row in connection.execute("pragma integrity_check(3)") if row[0] != "ok"]
     faults += [f"a row of {row[0]} names a missing one of {row[2]}" for row in connection.execute(_FOREIGN)]
     if faults:
+        # A disk that cannot be read for a moment is told by this check as a fault, too.
         raise StoreFailed(
-            f"{path} is damaged: {faults[0]}; nothing was touched, restore it from a copy", path=str(path)
+            f"{path} is damaged or cannot be read: {faults[0]}; nothing was touched, try again, and if it stays so, "
+            f"restore it from a copy",
+            path=str(path),
         )
     return int(version)
 

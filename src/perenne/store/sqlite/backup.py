@@ -104,11 +104,18 @@ def _refuse_foreign(connection: apsw.Connection, path: Path) -> int:
 
 def _refuse_damaged(connection: apsw.Connection, path: Path) -> None:
     for finding in damage(connection):
-        raise StoreFailed(f"{path}: damaged: {finding}; use another copy", path=str(path), finding=finding)
+        raise StoreFailed(
+            f"{path}: damaged, or it cannot be read: {finding}; try again, and if it stays so, use another copy",
+            path=str(path),
+            finding=finding,
+        )
 
 
 def damage(connection: apsw.Connection) -> list[str]:
-    """What SQLite finds wrong in pages, indexes and references; nothing when the file is whole."""
+    """What SQLite finds wrong in pages, indexes and references; nothing when the file is whole.
+
+    A page that the disk does not give is among it: only asking again tells that from damage.
+    """
     rows = connection.execute("pragma integrity_check(20)")
     found = [" ".join(row[0].split()) for row in rows if row[0] != "ok"]
     references = islice(connection.execute("pragma foreign_key_check"), 20)

@@ -18,6 +18,7 @@ _jobs = click.argument("jobs", nargs=-1, required=True, type=options.Job(), meta
 _some_jobs = click.argument("jobs", nargs=-1, type=options.Job(), metavar="[JOB]...")
 _queue = click.option("--queue", metavar="NAME", help="A whole queue instead of jobs.")
 _all = click.option("--all", "everything", is_flag=True, help="The whole workspace instead of jobs.")
+_from_start = click.option("--from-start", is_flag=True, help="Forget the last checkpoint: begin again.")
 
 
 @click.command(short_help="Cancel jobs.")
@@ -92,12 +93,13 @@ def release(jobs: Sequence[str], root: Path, reason: str) -> int:
 @_jobs
 @options.workspace
 @options.reason
-def requeue(jobs: Sequence[str], root: Path, reason: str) -> int:
-    """Start FAILED, CANCELLED or DEAD jobs again.
+@_from_start
+def requeue(jobs: Sequence[str], root: Path, reason: str, from_start: bool) -> int:
+    """Start FAILED, CANCELLED or DEAD jobs again, each from its last checkpoint.
 
     Example: perenne requeue 01990c5e --reason "the original is back" --workspace orders
     """
-    return _each(root, jobs, lambda engine, job: engine.requeue(job, reason))
+    return _each(root, jobs, lambda engine, job: engine.requeue(job, reason, from_start=from_start))
 
 
 @click.command(short_help="Settle a job in doubt.")
@@ -105,14 +107,16 @@ def requeue(jobs: Sequence[str], root: Path, reason: str) -> int:
 @click.argument("to", type=click.Choice(["COMPLETED", "QUEUED", "FAILED"], case_sensitive=False))
 @options.workspace
 @options.reason
-def resolve(job: str, to: str, root: Path, reason: str) -> int:
+@_from_start
+def resolve(job: str, to: str, root: Path, reason: str, from_start: bool) -> int:
     """Settle a job in doubt: COMPLETED, QUEUED (run again) or FAILED.
 
     Example: perenne resolve 01990c5e queued --reason "the folder is back" --workspace orders
     """
     from perenne import JobState
 
-    return _each(root, [job], lambda engine, id: engine.resolve(id, JobState(to.upper()), reason))
+    state = JobState(to.upper())
+    return _each(root, [job], lambda engine, id: engine.resolve(id, state, reason, from_start=from_start))
 
 
 def _each(root: Path, jobs: Sequence[str], say: Callable[[Engine, str], Job | None], while_running: str = "") -> int:

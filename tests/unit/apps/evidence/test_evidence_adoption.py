@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -338,6 +339,26 @@ def test_an_interrupted_making_is_made_again(tmp_path: Path) -> None:
         adoption.adopt(made.root)
     (tmp_path / "kept").rename(made.root / "workspace.toml")
     assert adoption.adopt(made.root).reused
+
+
+@pytest.mark.parametrize("synced", ["the journal", "both"])
+def test_a_making_that_was_killed_in_its_transaction_is_made_again(tmp_path: Path, synced: str) -> None:
+    """A ledger whose first transaction was not committed is replaced, with the journal that would take it back."""
+    made = seasoned(tmp_path / "case", 3)
+    ledger = made.root / ".labfy/runtime/ledger.sqlite"
+    child = os.fork()
+    if child == 0:
+        connection = apsw.Connection(str(ledger))
+        connection.pragma("cache_size", 1)  # what is changed is written before the commit
+        connection.execute("create table half (made blob)")
+        connection.execute("begin; insert into half values (zeroblob(100000))")
+        os._exit(0)
+    os.waitpid(child, 0)
+    if synced == "the journal":
+        ledger.write_bytes(b"")
+    assert (made.root / ".labfy/runtime/ledger.sqlite-journal").exists()
+    assert adoption.adopt(made.root).jobs
+    assert not (made.root / ".labfy/runtime/ledger.sqlite-journal").exists()
 
 
 def test_an_investigation_needs_its_catalogue(tmp_path: Path) -> None:

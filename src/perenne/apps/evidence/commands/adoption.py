@@ -30,7 +30,8 @@ from perenne.files.workspace import Workspace
 QUEUE_LIMIT = 128  # as many as a store of the reference program may hold
 _LIFECYCLE_LOCK = ".labfy/lifecycle.lock"
 _WORKER_LOCK = f"{places.RUNTIME}/worker.lock"
-_LEDGER_FILES = tuple(f"{adopted.LEDGER}{end}" for end in ("-wal", "-shm", ""))
+# The ledger first: without the others it may no longer be one, and then nobody could tell that it holds no job.
+_LEDGER_FILES = (adopted.LEDGER, adopted.JOURNAL, f"{adopted.LEDGER}-wal", f"{adopted.LEDGER}-shm")
 
 
 class Adopted(msgspec.Struct, frozen=True):
@@ -161,7 +162,9 @@ def _has_jobs(root: Path) -> bool:
     path = root / adopted.LEDGER
     if not path.is_file() or path.stat().st_size == 0:
         return False
-    with closing(sqlite.open(path, mode="read")) as connection, sqlite.translated(path):
+    # What was killed while it was made has a journal, which only who may write can take back.
+    mode: sqlite.Mode = "write" if os.path.lexists(root / adopted.JOURNAL) else "read"
+    with closing(sqlite.open(path, mode=mode)) as connection, sqlite.translated(path):
         try:
             return bool(connection.execute("select exists (select 1 from job)").get)
         except apsw.SQLError:
