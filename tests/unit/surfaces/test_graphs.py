@@ -1,4 +1,4 @@
-"""A graph and a timeline, as text and as drawings: readable at 80 columns, equal for equal ledgers, safe for any word."""
+"""A graph and a timeline, as text and as drawings: within 80 columns, equal for equal ledgers, safe for any word."""
 
 from __future__ import annotations
 
