@@ -30,7 +30,10 @@ LIMIT_S = 300.0
 
 @click.group(short_help="Show what the engine does.")
 def demo() -> None:
-    """Small demonstrations that can be run anywhere."""
+    """Small demonstrations that can be run anywhere.
+
+    Example: perenne demo resources --memory 600MiB
+    """
 
 
 @demo.command(short_help="Jobs that share a bounded memory.")
@@ -82,7 +85,7 @@ class _Demo:
         with perenne.open(self._root, self._app) as engine:
             loads = [self._load(number) for number in range(JOBS)]
             ids = [engine.submit("loads.hold", load).job_id for load in loads]
-            click.echo(f"{JOBS} jobs share {views.size(self._shared_bytes)}; each would hold {self._said(engine, ids)}")
+            click.echo(f"{JOBS} jobs share {views.size(self._shared_bytes)}; each would hold {self._said()}")
             self._disturb(engine, ids)
         with perenne.open(self._root, self._app, access="work") as engine:
             engine.resume(ids[0])
@@ -93,10 +96,9 @@ class _Demo:
     def _load(self, number: int) -> dict[str, int]:
         return {"seed": number, "pieces": PIECES, "piece_bytes": self._shared_bytes // SHARES}
 
-    def _said(self, engine: Engine, ids: list[str]) -> str:
-        from perenne.core import estimate
-
-        needs = estimate.read(engine.job(ids[0]).estimate or "")
+    def _said(self) -> str:
+        jobs = import_jobs()
+        needs = jobs.estimate(jobs.Load(**self._load(0)))
         return f"up to {views.size(needs.memory_of(needs.max_batch))}, {needs.max_batch} pieces at once"
 
     def _disturb(self, engine: Engine, ids: list[str]) -> None:
