@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import click
 
 from perenne.surfaces import faults, views
-from perenne.surfaces.cli import groups, looking, options, resources, run, sending, steering, upkeep
+from perenne.surfaces.cli import drawing, groups, looking, options, resources, run, sending, steering, upkeep
 from perenne.surfaces.cli.completion import completion
 
 DEBUG = "PERENNE_DEBUG"
@@ -73,6 +73,7 @@ COMMANDS = (
     run.worker,
     sending.submit,
     *looking.COMMANDS,
+    *drawing.COMMANDS,
     *resources.COMMANDS,
     *steering.COMMANDS,
     *upkeep.COMMANDS,
