@@ -143,7 +143,7 @@ class _Texts:
     def _read(self, part: Part, content: bytes, flowed: bool, budget: Budget, notes: Notes) -> None:
         body = texts.body_of(part, content, flowed, budget, notes)
         self.bodies.append(body)
-        self.links += texts.links_of(part, body, len(content), len(self.links) + 1, budget, notes)
+        self.links += texts.links_of(part, body, content, len(self.links) + 1, budget, notes)
         self.uuencoded += texts.uuencoded_of(part, content, notes)
 
 

@@ -34,12 +34,12 @@ def body_of(part: Part, content: bytes, flowed: bool, budget: Budget, notes: Not
     return Body(part.path, kind, found.codec, part.charset, flowed, found.text, part.offset, part.length)
 
 
-def links_of(part: Part, body: Body, size_bytes: int, first: int, budget: Budget, notes: Notes) -> Iterator[Link]:
+def links_of(part: Part, body: Body, content: bytes, first: int, budget: Budget, notes: Notes) -> Iterator[Link]:
     """The links of a text in their order, numbered from `first`."""
     if "://" not in body.text:
         return
     # Only where nothing was decoded and each character is one byte does a place in the text say one in the file.
-    exact = part.coding == "identity" and len(body.text) == size_bytes
+    exact = part.coding == "identity" and len(body.text) == len(content)
     most = notes.limits.link_bytes
     for number, (place, target, raw, start, shown) in enumerate(_candidates(body), first):
         if not budget.links:
@@ -49,6 +49,8 @@ def links_of(part: Part, body: Body, size_bytes: int, first: int, budget: Budget
         if len(target) > most or len(raw) > most:
             notes.hit("link_bytes", part.path)
             target, raw = target[:most], raw[:most]
+        if exact:
+            raw = content[start : start + len(raw)].decode("latin-1")
         host = links.host_of(target)
         claimed = None if shown is None else links.shown_host(shown)
         mismatch = claimed is not None and claimed != host
