@@ -79,7 +79,10 @@ class Attachment(Fact, frozen=True, gc=False):
 
 
 class Body(Fact, frozen=True, gc=False):
-    """A text that is no attachment, decoded; NUL is shown as U+2400. `charset` is the one that was used."""
+    """A text that is no attachment, decoded; NUL is shown as U+2400. `charset` is the one that was used.
+
+    A text that is `flowed` (RFC 3676) is shown with each paragraph on one line.
+    """
 
     path: str
     type: str
