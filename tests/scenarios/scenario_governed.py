@@ -34,15 +34,10 @@ def greedy(context: Context, number: int) -> int:
     return len(held)
 
 
-def part(context: Context, number: int) -> int:
-    return number
-
-
 APP = App(
     "governed",
     [
         Kind("take", 1, take, int, estimate=ONE_SLOT),
         Kind("greedy", 1, greedy, int, estimate=TOO_LITTLE, isolation="process"),
-        Kind("part", 1, part, int),
     ],
 )

@@ -1,4 +1,4 @@
-"""Section 3.8, resources and joins: a slot lives and dies with its attempt, and nobody polls for a join."""
+"""Section 3.8, resources: a slot lives and dies with its attempt, and what was used is measured."""
 
 from __future__ import annotations
 
@@ -99,20 +99,3 @@ def test_c58_what_a_job_really_took_is_measured_and_bounds_the_next(root: Path) 
         assert testing.result(engine, first) == 4
         assert testing.result(engine, second) < 4
         assert held(engine) == []
-
-
-@pytest.mark.parametrize(("policy", "state"), [("fail", JobState.FAILED), ("block", JobState.BLOCKED)])
-def test_c78_nobody_polls_for_a_join(root: Path, policy: str, state: JobState) -> None:
-    """Thread: a task that polled for the members of a chord ran for ever after one of them had been cancelled.
-
-    A join is a row that waits. It is settled in the transaction in which its member ends, with no worker there at all,
-    and until then nothing is written about it.
-    """
-    with perenne.open(root, APP) as engine:
-        members = [engine.submit("part", number).job_id for number in range(3)]
-        join = engine.submit("part", 9, depends_on=members, on_dependency=policy).job_id
-        before = len(engine.history(job_id=join))
-        engine.cancel(members[1])
-        assert engine.job(join).state is state
-        assert len(engine.history(job_id=join)) - before <= 1
-        assert engine.jobs(state=JobState.RUNNING) == []
