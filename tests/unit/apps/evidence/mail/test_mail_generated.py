@@ -1,4 +1,4 @@
-"""Mails that were made from a seed: the analyser finds what their maker knew, in each message and in those within it."""
+"""Mails made from a seed: the analyser finds what their maker knew, in each message and in those within it."""
 
 from __future__ import annotations
 
