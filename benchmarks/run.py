@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import checkpoints
 import children
 import coroutines
 import machine
@@ -26,7 +27,7 @@ from figures import keep, show
 
 BENCHMARKS = {
     one.__name__: one.measure
-    for one in (submit, work, wake, takeover, tools, scale, start, peers, children, coroutines)
+    for one in (submit, work, wake, takeover, tools, scale, start, peers, children, coroutines, checkpoints)
 }
 ROUNDS, QUICK_ROUNDS = 5, 2
 PLACE = Path(__file__).parents[1] / "build"
