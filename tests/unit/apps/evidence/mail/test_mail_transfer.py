@@ -59,7 +59,9 @@ def test_quoted_printable(raw: bytes, data: bytes, flags: set[DefectKind]) -> No
     assert decoded(transfer.quoted_printable_chunks, raw) == (data, flags)
 
 
-@given(data=st.binary(max_size=300), chunk_bytes=st.integers(4, 50))
+@given(
+    data=st.binary(max_size=300) | st.text(" \t=\r\nA4", max_size=60).map(str.encode), chunk_bytes=st.integers(4, 50)
+)
 def test_chunks_change_nothing(data: bytes, chunk_bytes: int) -> None:
     """However small the chunks are, what a writer encoded comes out."""
     encoders: list[tuple[Callable[[bytes], bytes], Chunks]] = [
@@ -70,6 +72,16 @@ def test_chunks_change_nothing(data: bytes, chunk_bytes: int) -> None:
         patch.setattr(transfer, "CHUNK_BYTES", chunk_bytes)
         for encode, chunks in encoders:
             assert decoded(chunks, encode(data))[0] == data
+
+
+@given(raw=st.text(" \t=\r\nA4", max_size=60).map(str.encode), chunk_bytes=st.integers(4, 20))
+def test_chunks_change_nothing_in_odd_texts(raw: bytes, chunk_bytes: int) -> None:
+    """What no writer encoded decodes to the same in chunks as in one piece."""
+    for chunks in (transfer.base64_chunks, transfer.quoted_printable_chunks):
+        whole = decoded(chunks, raw)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(transfer, "CHUNK_BYTES", chunk_bytes)
+            assert decoded(chunks, raw) == whole
 
 
 @given(raw=st.binary(max_size=200))
