@@ -149,9 +149,12 @@ def _disk(folder: Path, name: str, slow: SlowDisk | None, counts: tuple[int, int
 
     kind = Kind("bench.save", 1, handler, dict[str, int], state_type=State)
     vfs = None if slow is None else NAME
-    with contextlib.closing(Bare(folder / "bare", vfs)) as bare:
-        with open_engine(folder / "workspace", vfs, App("bench", [kind]), work=True) as engine:
-            _run(engine, kind)
+    app = App("bench", [kind])
+    with (
+        contextlib.closing(Bare(folder / "bare", vfs)) as bare,
+        open_engine(folder / "workspace", vfs, app, work=True) as engine,
+    ):
+        _run(engine, kind)
     return figures
 
 

@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import apsw
 import msgspec
+from harness.oracles import require
 
 import perenne
 from checkpoints import breaking
@@ -74,8 +75,7 @@ def judge(root: Path, ids: list[str], place: Place) -> str:
     try:
         engine = perenne.open(root, APP, access="work")
     except EngineError as error:
-        assert place.may_refuse, f"a workspace is refused for one checkpoint: {error}"
-        assert "\n" not in str(error), error
+        require(place.may_refuse and "\n" not in str(error), "nothing is refused for one checkpoint", error)
         return f"refused: {error.code}"
     with engine:
         for id in ids:
@@ -93,7 +93,7 @@ def _answer(job: Job, number: int, harmed: bool) -> str:
         return "completed"
     assert harmed, f"another job is harmed: {job.state}, {job.diagnostic}"
     said = job.diagnostic or ""
-    assert said and "\n" not in said, "it is told in one sentence"
+    require(said and "\n" not in said, "it is told in one sentence", said)
     assert job.state is JobState.RECOVERY_REQUIRED, f"{job.state}: {said}"
     assert said.startswith(_CODES), said
     return said.partition(":")[0]
