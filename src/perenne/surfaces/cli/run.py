@@ -63,6 +63,7 @@ def init(
 @click.pass_context
 def worker(
     ctx: click.Context,
+    /,
     app: str | None,
     workspace: Path | None,
     allowed: tuple[str, ...],
