@@ -14,7 +14,7 @@ from typing import Any
 import apsw
 
 Row = dict[str, Any]
-TABLES = ("store", "queue", "job", "dependency", "owner", "attempt", "history", "listener", "notice")
+TABLES = ("store", "queue", "job", "dependency", "owner", "attempt", "history", "listener", "notice", "checkpoint")
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Rows:
     history: list[Row]
     listener: list[Row]
     notice: list[Row]
+    checkpoint: list[Row]
 
     def jobs(self) -> dict[int, Row]:
         """Jobs by their place."""
@@ -55,11 +56,10 @@ def faults(path: Path) -> list[str]:
 
 
 def _all(connection: apsw.Connection, table: str) -> list[Row]:
-    cursor = connection.execute(f"select * from {table} order by 1")
-    rows = cursor.fetchall()
-    if not rows:
-        return []
     names = [column[1] for column in connection.execute(f"pragma table_info({table})")]
+    if not names:
+        return []  # a ledger of before there was such a table
+    rows = connection.execute(f"select * from {table} order by 1").fetchall()
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 

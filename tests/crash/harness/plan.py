@@ -79,6 +79,12 @@ def in_children() -> list[Request]:
     return [Request(number, ids[number], "sample.child", Task(number, failures[number], 1)) for number in range(3)]
 
 
+def walkers(kind: str = "sample.walk") -> list[Request]:
+    """Jobs that save where they are; one of them fails half-way."""
+    ids = [str(uuid.uuid5(_SPACE, f"{kind}:{number}")) for number in range(2)]
+    return [Request(number, ids[number], kind, Task(number, number)) for number in range(2)]
+
+
 def writers(seed: int, count: int) -> list[Request]:
     """Jobs whose first attempt writes until its worker dies."""
     ids = [str(uuid.uuid5(_SPACE, f"writer:{seed}:{number}")) for number in range(count)]

@@ -167,6 +167,41 @@ def replace_failures(task: Task) -> Task:
     return msgspec.structs.replace(task, failures=0, boundaries=0)
 
 
+class Walked(msgspec.Struct, frozen=True):
+    """How far a walk is, and what it carries: now little, now more than fits a row."""
+
+    at: int
+    carried: bytes
+
+    @classmethod
+    def of(cls, number: int, at: int) -> Walked:
+        """The state that this job has after so many steps, and no other."""
+        return cls(at, bytes([number % 256, at % 256]) * (50_000 if at % 2 else 10))
+
+
+STEPS = 4
+
+
+def walked_journal_of(root: Path) -> Journal:
+    """Where walks say from where they go on, and what they have saved."""
+    return Journal(root.parent / "walked.jsonl")
+
+
+def walk(context: Context, task: Task) -> dict[str, int]:
+    """Saves at each step; an attempt that shall fail does so half-way."""
+    _begin(context, None)
+    state, walked = context.state or Walked.of(task.number, 0), walked_journal_of(context.workspace)
+    right = state == Walked.of(task.number, state.at)
+    walked.write(what="begin", job=context.job_id, attempt=context.attempt, at=state.at, right=right)
+    for at in range(state.at + 1, STEPS + 1):
+        context.boundary()
+        context.checkpoint(Walked.of(task.number, at))
+        walked.write(what="saved", job=context.job_id, attempt=context.attempt, at=at)
+        if at == STEPS // 2:
+            _trouble(context, task)
+    return {"doubled": 2 * task.number}
+
+
 def give_up(context: Context, task: Task) -> GiveUp:
     """Never works."""
     _begin(context, None)
@@ -187,6 +222,8 @@ APP = App(
         _kind("plain", compute),
         _kind("tool", use_tool, stores.Files),
         _kind("broken", give_up),
+        _kind("walk", walk, state_type=Walked),
+        _kind("childwalk", walk, state_type=Walked, isolation="process"),
         _kind("child", in_a_child, stores.Files, isolation="process"),
         _kind("writer", write_on, stores.Files, isolation="process"),
         _kind("outlive", outlive, stores.Files, isolation="process"),

@@ -79,6 +79,30 @@ def executed_once(rows: Rows, executed: Journal) -> None:
             require(max(numbers[line["job"]]) == last, "no new attempt once it is published", line)
 
 
+def walks_go_on(walked: Journal) -> None:
+    """E-C4: each attempt begins at the last state that was saved, or at the one whose save was under way; whole."""
+    saved: Counter[str] = Counter()
+    for line in walked.read():
+        require(line["what"] == "saved" or line["right"], "a state is one that was saved, whole", line)
+        if line["what"] == "saved":
+            saved[line["job"]] = line["at"]
+        else:
+            known = saved[line["job"]]
+            require(line["at"] in (known, known + 1), f"the job goes on from {known}", line)
+            saved[line["job"]] = line["at"]
+
+
+def no_checkpoint_is_left(root: Path, rows: Rows) -> None:
+    """Nothing is kept of a completed job's checkpoints, in the ledger and beside it."""
+    completed = {job["id"] for job in rows.job if job["state"] == "COMPLETED"}
+    left = [path.name for path in (root / ".perenne" / "checkpoints").iterdir()]
+    require(
+        not [name for name in left if name.partition(".")[0] in completed], "no checkpoint of a completed job", left
+    )
+    ids = {job["seq"]: job["id"] for job in rows.job}
+    require(not [row for row in rows.checkpoint if ids[row["job"]] in completed], "no row of one", completed)
+
+
 def steering_is_kept(rows: Rows, steered: Journal) -> None:
     """A cancel that was granted ends the job, unless its publication had become a fact."""
     jobs = {job["id"]: job for job in rows.job}

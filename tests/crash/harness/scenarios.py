@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-from harness.plan import in_children, one_of_each, outliving
+from harness.plan import in_children, one_of_each, outliving, walkers
 from harness.processes import Victim
 from harness.sample_trial import SampleTrial
 from harness.trial import Plant, Trial, harmless
@@ -40,6 +40,14 @@ def _sample(folder: Path, plant: Plant) -> SampleTrial:
 
 def _in_children(folder: Path, plant: Plant) -> SampleTrial:
     return SampleTrial(folder, in_children(), plant)
+
+
+def _walking(folder: Path, plant: Plant) -> SampleTrial:
+    return SampleTrial(folder, walkers(), plant)
+
+
+def _walking_in_children(folder: Path, plant: Plant) -> SampleTrial:
+    return SampleTrial(folder, walkers("sample.childwalk"), plant)
 
 
 def _outliving(folder: Path, plant: Plant) -> SampleTrial:
@@ -107,6 +115,12 @@ RECOVERING = (
 
 WORKING_IN_CHILDREN = Scenario("in children", _in_children, SampleTrial.submit_all, SampleTrial.worker)
 RECOVERING_A_CHILD = Scenario("recovering a child", _outliving, _after_a_death_before_its_child, SampleTrial.worker)
+SAVING = Scenario("saving", _walking, SampleTrial.submit_all, SampleTrial.worker)
+SAVING_IN_CHILDREN = Scenario("saving in children", _walking_in_children, SampleTrial.submit_all, SampleTrial.worker)
+GOING_ON = tuple(
+    Scenario(f"going on after {step}", _walking, _after_a_death(f"checkpoint.{step}:2", 1), SampleTrial.worker)
+    for step in ("staged", "committed", "renamed")
+)
 
 BY_PROTOCOL: dict[str, tuple[Scenario[SampleTrial], ...]] = {
     "submit": (SUBMITTING,),
@@ -120,6 +134,7 @@ BY_PROTOCOL: dict[str, tuple[Scenario[SampleTrial], ...]] = {
     "acknowledge": (WORKING,),
     "snapshot": (WORKING, RECOVERING_A_SNAPSHOT),
     "notice": (LISTENING, REGISTERING),
+    "checkpoint": (SAVING, SAVING_IN_CHILDREN, *GOING_ON),
     "recover": RECOVERING,
 }
 WITH_CHILDREN = {"run": (WORKING_IN_CHILDREN,), "recover": (RECOVERING_A_CHILD,)}

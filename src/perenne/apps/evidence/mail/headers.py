@@ -12,7 +12,7 @@ import msgspec
 from perenne.apps.evidence.mail.defects import DefectKind
 from perenne.apps.evidence.mail.header_facts import Field
 from perenne.apps.evidence.mail.notes import Notes
-from perenne.apps.evidence.mail.parameters import MediaType, media_type
+from perenne.apps.evidence.mail.parameters import NO_TYPE, MediaType, media_type
 from perenne.apps.evidence.mail.splitter import Region, header_end, is_boundary_line
 from perenne.apps.evidence.mail.words import Flags, decode
 
@@ -21,7 +21,7 @@ _FIELD_END = re.compile(rb"\r?\n(?![ \t])")
 # What makes a text differ from its raw form: a word, a fold, a run of blanks, a NUL.
 _ODD = re.compile(r"=\?|[\r\n\t\0]|  ")
 _BLANKS = b" \t\r\n"
-_NAME_BYTES = bytes(byte for byte in range(0x21, 0x7F) if byte != 0x3A)
+_FIELD = re.compile(rb"([!-9;-~]+)([ \t]*):[ \t\r\n]*")
 _MBOX = (b"From ", b">From ")
 
 
@@ -72,7 +72,7 @@ class _Reading:
     def __init__(self, data: bytes, part: str, notes: Notes) -> None:
         self.fields: list[Field] = []
         self.named: dict[str, list[Field]] = {}
-        self.media = media_type(None)
+        self.media = NO_TYPE
         self._data, self._part, self._notes = data, part, notes
         self._boundary = b""
 
@@ -108,18 +108,16 @@ class _Reading:
 
     def _field(self, line: Region) -> Field | None:
         data = self._data
-        colon = data.find(b":", line.start, line.end)
-        written = data[line.start : colon] if colon >= 0 else b""
-        bare = written.rstrip(b" \t")
-        if not bare or bare.translate(None, _NAME_BYTES):
+        match = _FIELD.match(data, line.start, line.end)
+        if match is None:
             return None
-        if len(bare) != len(written):
-            self._notes.defect("space_before_colon", self._part, line.start, len(written))
+        bare, blanks = match.groups()
+        if blanks:
+            self._notes.defect("space_before_colon", self._part, line.start, len(bare) + len(blanks))
         name = bare.decode("ascii").lower()
         same = self.named.setdefault(name, [])
-        value = data[colon + 1 : line.end].lstrip(_BLANKS)
-        offset = line.end - len(value)
-        raw = value.rstrip(_BLANKS).decode("latin-1")
+        offset = match.end()
+        raw = data[offset : line.end].rstrip(_BLANKS).decode("latin-1")
         decoded = _value(raw, offset, self._part, self._notes)
         found = Field(name, len(same) + 1, raw, decoded, self._part, line.start, line.end - line.start, offset)
         same.append(found)

@@ -14,7 +14,7 @@ import msgspec
 from perenne.apps.evidence.mail.links import has_rest, is_link, raw_links_in, trimmed
 
 _TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*)")
-_ATTRIBUTE = re.compile(r"[\s/]*([^\s=>/]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]*)))?")
+_ATTRIBUTE = re.compile(r"[\s/]*([^\s=>/]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|[\"']?([^\s>]*)))?")
 _ENTITY = re.compile(r"&(?:#([0-9]{1,7})|#[xX]([0-9A-Fa-f]{1,6})|([A-Za-z][A-Za-z0-9]{1,31}))(;?)")
 _ATTRIBUTES = frozenset({"href", "src", "action", "background", "cite"})
 _SILENT = {name: re.compile(rf"</{name}", re.IGNORECASE) for name in ("script", "style")}

@@ -22,7 +22,7 @@ from perenne.apps.evidence.mail.header_facts import Authentication, Date, Field,
 from perenne.apps.evidence.mail.headers import Header
 from perenne.apps.evidence.mail.notes import Notes
 from perenne.apps.evidence.mail.notices import Finding, Observation
-from perenne.apps.evidence.mail.parameters import media_type
+from perenne.apps.evidence.mail.parameters import NO_TYPE
 from perenne.apps.evidence.mail.part_facts import Attachment, Body, Link, Part, Uuencoded
 from perenne.apps.evidence.mail.parts import Held
 from perenne.apps.evidence.mail.received import hops_of
@@ -54,7 +54,7 @@ def read(place: Place, budget: Budget, notes: Notes, trusted: Collection[str]) -
     """A message, and the messages that its parts are."""
     space, region, path = place.space, place.region, place.path
     notes.space = space.path
-    none = Header((), {}, media_type(None), region.start, region.start, region.start)
+    none = Header((), {}, NO_TYPE, region.start, region.start, region.start)
     header = guarded(notes, path, none, headers.read, space.data, space.lines, region, path, notes)
     tree_read = guarded(notes, path, _Tree([], [], {}), _parts, place, header, budget, notes)
     held = tree_read.held
@@ -202,11 +202,10 @@ def _identifiers(fields: list[Field]) -> Iterator[Text]:
 
 def _observations(facts: _Facts) -> tuple[Observation, ...]:
     numbers, path = observations.Numbering(), facts.path
-    offsets = [field.value_offset for field in facts.header.all("received")]
     return (
         *(one for name in PEOPLE for one in observations.of_mailboxes(facts.people[name], path, numbers)),
         *observations.of_message_id(facts.message_id, path, numbers),
-        *observations.of_hops(facts.hops, offsets, path, numbers),
+        *observations.of_hops(facts.hops, path, numbers),
         *observations.of_links(facts.links, numbers),
     )
 

@@ -52,13 +52,13 @@ def of_message_id(found: Text | None, path: str, numbers: Numbering) -> Iterator
         yield _within(found.raw, found.offset, domain, key, numbers)
 
 
-def of_hops(hops: Iterable[Hop], value_offsets: Iterable[int], path: str, numbers: Numbering) -> Iterator[Observation]:
+def of_hops(hops: Iterable[Hop], path: str, numbers: Numbering) -> Iterator[Observation]:
     """The hosts of each hop, at their own places."""
-    for hop, offset in zip(hops, value_offsets, strict=True):
+    for hop in hops:
         end = hop.raw.rfind(";")
         for host in hosts_in(hop.raw, 0, len(hop.raw) if end < 0 else end):
             key: _Key = (host.type, host.value, "smtp_relay", "received", path)
-            yield _proposal(key, host.raw, (True, offset + host.start, len(host.raw)), numbers)
+            yield _proposal(key, host.raw, (True, hop.offset + host.start, len(host.raw)), numbers)
 
 
 def of_links(links: Iterable[Link], numbers: Numbering) -> Iterator[Observation]:

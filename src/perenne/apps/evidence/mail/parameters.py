@@ -52,6 +52,9 @@ class MediaType(msgspec.Struct, frozen=True, gc=False):
     flowed: bool
 
 
+NO_TYPE = MediaType("", "", "", False)
+
+
 def value_of(field: Field) -> str:
     """What stands before the parameters, in lower case."""
     found = _VALUE.match(field.raw)
@@ -75,10 +78,8 @@ def parameters_of(field: Field, most: int = 1_000) -> tuple[list[Parameter], boo
     return found, False
 
 
-def media_type(field: Field | None) -> MediaType:
-    """The Content-Type of a field; without one `type` is ""."""
-    if field is None:
-        return MediaType("", "", "", False)
+def media_type(field: Field) -> MediaType:
+    """The Content-Type of a field."""
     kind = value_of(field)
     main, slash, sub = kind.partition("/")
     simple = {one.name: one for one in reversed(parameters_of(field)[0])}

@@ -25,7 +25,9 @@ _HEX = {
     for low in "0123456789ABCDEFabcdef"
 }
 # The look-behind lets each run of blanks be tried once, at its beginning.
+_INNER_PADDING = re.compile(rb"(?<![ \t])[ \t]+(?=\r?\n|\r)")
 _PADDING = re.compile(rb"(?<![ \t])[ \t]+(?=\r?\n|\r|\Z)")
+_BLANK_RUN = re.compile(rb"[ \t\r]*")
 _SOFT_BREAKS = (b"\r\n", b"\n", b"\r")
 
 
@@ -67,7 +69,7 @@ def quoted_printable_chunks(raw: bytes, flags: Flags) -> Iterator[bytes]:
     start = 0
     while start < len(raw):
         end = _line_cut(raw, start)
-        yield _quoted_printable(raw[start:end], flags)
+        yield _quoted_printable(raw[start:end], flags, final=end == len(raw))
         start = end
 
 
@@ -113,13 +115,19 @@ def _line_cut(raw: bytes, start: int) -> int:
         return feed + 1
     kept = raw[start:end].rstrip(b" \t\r")
     escape = kept.rfind(b"=", max(0, len(kept) - 2))
-    return start + ((escape if escape > 0 else len(kept)) or CHUNK_BYTES)
+    cut = len(kept) if escape < 0 else escape
+    if cut:
+        return start + cut
+    after = _BLANK_RUN.match(raw, start + len(kept)).end()  # type: ignore[union-attr]
+    return after + raw.startswith(b"\n", after)
 
 
-def _quoted_printable(raw: bytes, flags: Flags) -> bytes:
+def _quoted_printable(raw: bytes, flags: Flags, *, final: bool) -> bytes:
     if b" " in raw or b"\t" in raw:
-        raw = _PADDING.sub(b"", raw)
+        raw = (_PADDING if final else _INNER_PADDING).sub(b"", raw)
     first, *pieces = raw.split(b"=")
+    if final and pieces and not pieces[-1]:
+        pieces.pop()  # a soft break at the very end, without its line end
     out = [first]
     for piece in pieces:
         byte = _HEX.get(piece[:2])
@@ -130,8 +138,6 @@ def _quoted_printable(raw: bytes, flags: Flags) -> bytes:
         else:
             flags.add("qp_malformed")
             out.append(b"=")
-    if pieces and not pieces[-1]:
-        out.pop()  # a soft break at the very end, without its line end
     return b"".join(out)
 
 
