@@ -106,8 +106,9 @@ def _commands() -> Iterator[str]:
         if isinstance(group, click.Group):
             yield from [f"## Commands of the application {name}", ""]
             inner = click.Context(group, info_name=name, parent=context)
-            for word, command in sorted(group.commands.items()):
-                yield from _command(word, command, inner)
+            for word in sorted(group.list_commands(inner)):
+                if (command := group.get_command(inner, word)) is not None:
+                    yield from _command(word, command, inner)
 
 
 def _command(name: str, command: click.Command, context: click.Context) -> Iterator[str]:
