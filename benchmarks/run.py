@@ -13,6 +13,8 @@ from pathlib import Path
 
 import children
 import coroutines
+import governor
+import graph
 import machine
 import peers
 import scale
@@ -26,7 +28,7 @@ from figures import keep, show
 
 BENCHMARKS = {
     one.__name__: one.measure
-    for one in (submit, work, wake, takeover, tools, scale, start, peers, children, coroutines)
+    for one in (submit, work, wake, takeover, tools, scale, start, peers, children, coroutines, graph, governor)
 }
 ROUNDS, QUICK_ROUNDS = 5, 2
 PLACE = Path(__file__).parents[1] / "build"

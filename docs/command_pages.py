@@ -13,7 +13,12 @@ import msgspec
 from perenne import config
 from perenne.apps.evidence.mail import artefact
 from perenne.runtime import resource_page, snapshot, view
+<<<<<<< HEAD
 from perenne.surfaces.cli import documents, groups
+=======
+from perenne.store import graph
+from perenne.surfaces.cli import documents
+>>>>>>> main
 from perenne.surfaces.cli.main import cli
 from perenne.surfaces.faults import Exit
 
@@ -28,6 +33,8 @@ _EXITS = {
 _PRINTED = {
     "perenne.jobs.snapshot.v1": "`ps --json`, and the file `perenne-snapshot.json`",
     "perenne.job.v1": "`show --json`, `wait --json`",
+    "perenne.graph.v1": "`graph --json`",
+    "perenne.timeline.v1": "`timeline --json`",
     "perenne.receipt.v1": "`submit --json`, one a line",
     "perenne.findings.v1": "`doctor --json`",
     "perenne.resources.v1": "`resources --json`",
@@ -40,6 +47,8 @@ def schemas() -> dict[str, str]:
     """The text of each schema by its file in this folder."""
     types: dict[str, Any] = {
         "perenne.job.v1": view.JobPage,
+        "perenne.graph.v1": graph.Graph,
+        "perenne.timeline.v1": graph.Timeline,
         "perenne.receipt.v1": documents.Submitted,
         "perenne.findings.v1": list[documents.Found],
         "perenne.resources.v1": resource_page.ResourcePage,

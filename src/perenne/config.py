@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from perenne.errors import InvalidInput
+from perenne.errors import InvalidInput, StoreFailed
 
 PREFIX = "PERENNE_"
 PROJECT = "pyproject.toml"
@@ -142,10 +142,19 @@ def read(arguments: Mapping[str, object], environment: Mapping[str, str], folder
 
 
 def locate(folder: Path) -> Path | None:
-    """The workspace that is meant when nobody says: this folder, else the only one directly below; None for neither."""
-    if (folder / MANIFEST).is_file():
-        return folder
-    below = sorted(folder.glob(f"*/{MANIFEST}"))
+    """The workspace that is meant when nobody says: this folder, else the only one directly below; None for neither.
+
+    Raises: StoreFailed: the machine could not look.
+    """
+    try:
+        if (folder / MANIFEST).is_file():
+            return folder
+        below = sorted(folder.glob(f"*/{MANIFEST}"))
+    except OSError as error:
+        raise StoreFailed(
+            f"folder {folder} could not be looked through: {error.strerror}; name the workspace, or try again",
+            path=str(folder),
+        ) from error
     return below[0].parent if len(below) == 1 else None
 
 

@@ -124,6 +124,7 @@ PLANS = {
     "active_job": ({"unique_key": "x"}, "job_active"),
     "dependants_of_job": ({"needs": 1}, "dependency_needs"),
     "needs_of_job": ({"job": 1}, "PRIMARY KEY"),
+    "outcomes_of_needs": ({"job_id": "x", "after": 0, "limit": 5}, "PRIMARY KEY"),
     "attempts_of_job": ({"job_id": "x"}, "attempt USING PRIMARY KEY"),
     "pending_notices": ({"listener": "x", "limit": 5}, "notice_of_listener"),
     "token_holds": ({"job_id": "x", "attempt": "x", "number": 1, "epoch": 1}, "sqlite_autoindex_job_1"),

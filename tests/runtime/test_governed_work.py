@@ -15,6 +15,7 @@ from perenne.errors import InvalidInput
 
 GIB, MIB = 1 << 30, 1 << 20
 RULE = "\n[governor]\nmemory_kept_bytes = {kept}\nmemory_emergency_bytes = 0\n{more}\n"
+ALONE = "load_ratio = 1000\ncpu_percent = 0\nmemory_percent = 0\nio_percent = 0"
 
 
 class Floor:
@@ -37,7 +38,7 @@ class Floor:
         return size
 
 
-def workspace(root: Path, app: App, kept: int = 0, more: str = "") -> perenne.Engine:
+def workspace(root: Path, app: App, kept: int = 0, more: str = ALONE) -> perenne.Engine:
     perenne.create(root, app, name="governed")
     manifest = root / "workspace.toml"
     manifest.write_text(manifest.read_text() + RULE.format(kept=kept, more=more))

@@ -60,6 +60,8 @@ async def handle_awaiting(context: AsyncContext, letter: Letter) -> int:
 
 def handle(context: Context, letter: Letter) -> int | Snooze | GiveUp | Doubt:
     context.boundary()
+    if context.threads < 1:
+        context.sequence_break({"read": 1})
     context.measured(context.batch, peak_bytes=context.threads << 20)
     context.progress(1, total=2, message=f"attempt {context.attempt} of {context.job_id}")
     context.log("reading", place=str(context.stage), deadline=context.deadline)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from perenne import config
+<<<<<<< HEAD
 from perenne.core import limits
 from perenne.errors import InvalidInput
+=======
+from perenne.errors import InvalidInput, StoreFailed
+>>>>>>> main
 
 ID = "00000000-0000-4000-8000-000000000001"
 
@@ -24,6 +30,17 @@ def project(tmp_path: Path) -> Path:
 
 def say(project: Path, text: str) -> None:
     (project / "pyproject.toml").write_text(f"[tool.perenne]\n{text}\n")
+
+
+def test_a_folder_that_cannot_be_looked_through_is_told(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of the machine is not taken for a folder without a workspace."""
+
+    def fail(path: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
+
+    monkeypatch.setattr(os, "scandir", fail)
+    with pytest.raises(StoreFailed, match="name the workspace"):
+        config.locate(project)
 
 
 def test_each_layer_wins_over_the_next(project: Path) -> None:

@@ -52,6 +52,7 @@ class Kind:
             theirs: `migrate(old_version, state)` is given plain values.
         autosave_s: a boundary that comes so long after the last checkpoint saves what `context.keep` was given.
         estimate: what a sequence needs, or a function of the input that says so; None: the governor is not asked.
+        keep_frame: its handler cannot be called again in the same attempt; it keeps its thread between sequences.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Kind:
     migrate: Callable[[int, Any], Any] | None = None
     autosave_s: float | None = None
     estimate: Estimate | Callable[[Any], Estimate] | None = None
+    keep_frame: bool = False
 
     def __post_init__(self) -> None:
         takes.check("kind: ", name=self.name)

@@ -38,13 +38,14 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """What is kept for the desktop, and from where on others count as pressure; None: the default for the machine.
 
-    Args: memory_kept_bytes: a quarter. memory_emergency_bytes: an eighth. cpus_kept: a quarter, at least 1 of more
-    than 2. load_ratio: of the CPUs. cpu, memory, io_percent: of PSI. io_slots. gpu_slots: as many as GPUs.
-    gpu_memory_bytes: nobody measures it, so it is said here. ageing_s: how long a job waits for room before room is
-    kept for it.
+    Args: memory_kept_bytes: a quarter. memory_limit_bytes: the most that is given away. memory_emergency_bytes: an
+    eighth. cpus_kept: a quarter, at least 1 of more than 2. load_ratio: of the CPUs. cpu, memory, io_percent: of PSI.
+    io_slots. gpu_slots: as many as GPUs. gpu_memory_bytes: nobody measures it, so it is said here. ageing_s: how long
+    a job waits for room before room is kept for it.
     """
 
     memory_kept_bytes: int | None = None
+    memory_limit_bytes: int | None = None
     memory_emergency_bytes: int | None = None
     cpus_kept: int | None = None
     load_ratio: float = 0.9
@@ -99,6 +100,8 @@ def capacity(machine: Machine, policy: Policy) -> Capacity:
     if kept is None:
         kept = max(machine.cpus // CPUS_KEPT, 1) if machine.cpus > 2 else 0
     memory = None if machine.total_bytes is None else max(machine.total_bytes - policy.kept_bytes(machine), 0)
+    if memory is not None and policy.memory_limit_bytes is not None:
+        memory = min(memory, policy.memory_limit_bytes)
     return Capacity(
         memory_bytes=memory,
         gpu_memory_bytes=policy.gpu_memory_bytes,

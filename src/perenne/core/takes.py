@@ -203,6 +203,7 @@ _WANTED: dict[str, Wanted] = {
     "migrates": _some(lambda one: type(one) is int and one > 0, "a tuple of versions"),
     "migrate": _or_none(_FUNCTION, _LEFT_OUT),
     "autosave_s": _or_none(_seconds(0.001), ", or None: only when the handler saves"),
+    "keep_frame": _FLAG,
     "estimate": _or_none(
         Wanted(
             lambda value: isinstance(value, Estimate) or callable(value),

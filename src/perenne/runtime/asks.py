@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from perenne.core.job import Need, Receipt, Submission, Token
 from perenne.core.kind import Kind
+from perenne.core.resources import Reservation
 
 
 class Log(Protocol):
@@ -39,6 +40,22 @@ class Submits(Protocol):
     ) -> Submission: ...
 
     def enter(self, batch: Sequence[Submission], patience_s: float, token: Token) -> list[Receipt]: ...
+
+
+class Sequenced(Protocol):
+    """What asks the governor for the next sequence of an attempt."""
+
+    def may_go_on(self) -> bool:
+        """Whether it would get exactly what it holds; nothing is written."""
+
+    def give_way(self) -> bool:
+        """Give back what it holds and wait in its thread; false when too many do already, and it goes on."""
+
+    def take_up(self) -> Reservation | None:
+        """What it is granted now, written; None while it must wait."""
+
+    def stay(self) -> None:
+        """It waits in its thread no more."""
 
 
 class Tables(Protocol):

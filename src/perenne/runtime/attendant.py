@@ -23,6 +23,7 @@ from perenne.errors import ChildFailed, EngineError, StaleToken, StoreFailed
 from perenne.files.lock import Lock
 from perenne.files.workspace import Workspace
 from perenne.runtime import call, drain, orphans
+from perenne.runtime.asks import Sequenced
 from perenne.runtime.child import Ended
 from perenne.runtime.childprocess import ChildProcess, Death
 from perenne.runtime.children import Children
@@ -41,7 +42,15 @@ GRACE_S = 1.0
 CATCH_UP_S = 0.05
 ANSWERS: dict[str, type[events.Answer]] = {
     answer.__name__: answer
-    for answer in (events.Returned, events.Snoozed, events.GaveUp, events.Doubted, events.Stopped, events.Missing)
+    for answer in (
+        events.Returned,
+        events.Snoozed,
+        events.GaveUp,
+        events.Doubted,
+        events.Stopped,
+        events.Missing,
+        events.Broke,
+    )
 }
 
 
@@ -67,7 +76,7 @@ class Attendants:
             self.children.give_back(child, one.resident_bytes)
         else:
             self.children.lose()
-        context.peak_bytes = one.peak_bytes
+        context.breaks.peak_bytes = one.peak_bytes
         log.write("info", "child_measured", peak_bytes=one.peak_bytes)
         return answer
 
@@ -111,6 +120,10 @@ class Attendant:
             "checkpoint": self._checkpoint,
             "request": self._request,
             "submit": self._submit,
+            "may_go_on": lambda: self._sequenced.may_go_on(),
+            "give_way": lambda: self._sequenced.give_way(),
+            "take_up": lambda: self._sequenced.take_up(),
+            "stay": lambda: self._sequenced.stay(),
         }
 
     def attend(self, workspace: Workspace) -> events.Answer:
@@ -190,6 +203,12 @@ class Attendant:
             self._child.link.send("error", "EngineError", said(error))
             return
         self._child.link.send("answer", answer)
+
+    @property
+    def _sequenced(self) -> Sequenced:
+        sequenced: Sequenced | None = self._context.breaks.sequenced
+        assert sequenced is not None, "a child without a grant asks for no sequence"
+        return sequenced
 
     def _check(self) -> tuple[bool, bool]:
         if self._wishes.fenced:

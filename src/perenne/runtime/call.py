@@ -48,6 +48,8 @@ def _answered(kind: Kind, context: Context, wishes: Wishes, log: Log, value: Cal
         context.keep_progress()
         return _answer(kind, _completed(context, given), log)
     except (Cancelled, Unwound):
+        if context.breaks.broke and wishes.first is None:
+            return events.Broke()
         return events.Stopped(wishes.first or "suspend")
     except BaseException as error:
         # A handler may raise anything, and its tool may have been stopped under it; neither ends the worker.

@@ -29,7 +29,7 @@ from perenne.runtime import call, clock, importable, kernelcalls, lookup, memory
 from perenne.runtime.hearing import Hearing
 from perenne.runtime.importable import Reference
 from perenne.runtime.link import Link
-from perenne.runtime.proxy import Caller, ChildContext, RemoteLog, leave
+from perenne.runtime.proxy import Caller, ChildContext, RemoteLog, RemoteSequences, leave
 from perenne.runtime.saving import REFUSALS, refused
 from perenne.runtime.wishes import Wishes
 from perenne.store.ledger import Claim
@@ -125,6 +125,8 @@ class Child:
             workspace=self._workspace,
             deadline=None if left_s is None else clock.SYSTEM.monotonic() + left_s,
             grant=claim.grant,
+            sequenced=None if claim.grant is None else RemoteSequences(caller),
+            keeps_frame=self._kind.keep_frame,
         )
 
 

@@ -20,8 +20,9 @@ from perenne.errors import DiskLow, InvalidInput, StaleToken, StorageError, Unwo
 from perenne.files import atomic
 from perenne.files.workspace import Workspace
 from perenne.runtime.asks import Log as Log
-from perenne.runtime.asks import Right, Submits
+from perenne.runtime.asks import Right, Sequenced, Submits
 from perenne.runtime.asks import Tables as Tables
+from perenne.runtime.breaks import Breaks
 from perenne.runtime.clock import Clock
 from perenne.runtime.family import Family
 from perenne.runtime.saving import Kept, Saving
@@ -35,10 +36,7 @@ PROGRESS_EVERY_S = 0.1
 
 
 class Context(Family):
-    """One attempt, as its handler sees it.
-
-    batch, threads: what the governor granted to a kind with an estimate: items of one sequence, and CPU threads.
-    """
+    """One attempt, as its handler sees it."""
 
     def __init__(
         self,
@@ -56,14 +54,14 @@ class Context(Family):
         saving: Saving,
         autosave_s: float | None = None,
         grant: Reservation | None = None,
+        sequenced: Sequenced | None = None,
+        keeps_frame: bool = False,
     ) -> None:
         super().__init__(token, wishes, ledger, submitter)
-        self.batch, self.threads = (grant.batch, grant.threads) if grant is not None else (1, 1)
         self.publication = publication
         self.deadline = deadline
         self.published = False
-        self.used: tuple[int, int | None] | None = None
-        self.peak_bytes: int | None = None
+        self.breaks = Breaks(wishes, grant, sequenced, keeps_frame=keeps_frame)
         self.completion: Completion | None = None
         self._clock, self._log = clock, log
         self._workspace, self._stage = workspace, None  # type: Workspace, Path | None
@@ -74,6 +72,16 @@ class Context(Family):
         self._autosave_s, self._give = autosave_s, None  # type: float | None, Give | None
         self._saved_at = clock.monotonic()
         self.state: Any = None
+
+    @property
+    def batch(self) -> int:
+        """How many items the governor granted for this sequence."""
+        return self.breaks.grant.batch
+
+    @property
+    def threads(self) -> int:
+        """How many CPU threads it granted."""
+        return self.breaks.grant.threads
 
     @property
     def workspace(self) -> Path:
@@ -105,6 +113,7 @@ class Context(Family):
         What was given to `keep` is saved before the attempt ends so that the job can go on, and when it is time.
         Raises: Cancelled, Unwound: let them pass.
         """
+        self.breaks.meet()
         if self._give is not None and not self._wishes.fenced:
             self._save_by_itself(self._give)
         self._wishes.meet()
@@ -135,11 +144,7 @@ class Context(Family):
         measures the memory by itself.
         Raises: InvalidInput.
         """
-        if not _is_count(items) or not _is_count(peak_bytes):
-            raise InvalidInput(
-                f"measured: items {items!r}, peak_bytes {peak_bytes!r}; give whole numbers from 0", field="items"
-            )
-        self.used = (items, peak_bytes)
+        self.breaks.measured(items, peak_bytes)
 
     def keep_progress(self) -> None:
         """Write the newest progress, if it is not in the ledger yet."""
@@ -172,6 +177,20 @@ class Context(Family):
             self._unkept = None
         self._saved_at = self._clock.monotonic()
         return kept
+
+    def sequence_break(self, state: object) -> None:
+        """The end of a sequence: save `state`, and give way to whoever waits for resources with a better place.
+
+        Where the governor would grant the same again it returns, and nothing but the checkpoint is written. Else the
+        reservation is given back and the frame is unwound; once it is granted, the handler is called again with this
+        state in `state`, in the same attempt. So a handler is a loop that begins with `state`.
+        Raises: Cancelled, Unwound: let them pass; and as `checkpoint`.
+        """
+        self.boundary()
+        self.saving.sequences += 1
+        self.checkpoint(state)
+        self._wishes.meet()
+        self.breaks.ask()
 
     def restore(self) -> None:
         """Find the state that the job goes on from. Raises: as `Saving.restore`."""

@@ -14,7 +14,7 @@ from perenne.app import App
 from perenne.errors import EngineError
 from perenne.files import workspace as folder
 from perenne.files.workspace import Workspace
-from perenne.runtime import clock, doctor_folder, doctor_ledger, doctor_machine, doctor_work
+from perenne.runtime import clock, doctor_folder, doctor_ledger, doctor_machine, doctor_resources, doctor_work
 from perenne.runtime.doctor_work import Ward
 from perenne.runtime.findings import Finding, bad, ok, refused
 from perenne.runtime.saying import said
@@ -99,7 +99,8 @@ def _whose(driver: Driver) -> list[Finding]:
 
 
 def _all_work(ward: Ward) -> list[Finding]:
-    return [finding for check in doctor_work.CHECKS for finding in _looked(check.__name__, partial(check, ward))]
+    checks = (*doctor_work.CHECKS, *doctor_resources.CHECKS)
+    return [finding for check in checks for finding in _looked(check.__name__, partial(check, ward))]
 
 
 def _looked(name: str, look: Callable[[], Iterable[Finding]]) -> list[Finding]:

@@ -105,7 +105,7 @@ class Executor:
             return self._ended(started, wishes, call.failure(kind, error, log), Published.absent())
         published = lookup.look(kind, publication)
         crash_point("run.looked_up")
-        if published.state == "absent" and _comes_after_another(claim):
+        if published.state == "absent" and _comes_after_another(claim) and claim.sequence == 1:
             published = lookup.clean(kind, publication)
         if published.state != "absent":
             return self._ended(started, wishes, events.NotCalled(), published)
@@ -134,12 +134,12 @@ class Executor:
 
     def _with_use(self, prepared: Prepared, ended: events.Ended) -> events.Ended:
         """The end, with what the sequence took when the governor granted it."""
-        context, grant = prepared.context, prepared.claim.grant
+        breaks, grant = prepared.context.breaks, prepared.claim.grant
         done = isinstance(ended.answer, events.Returned | events.Broke)
-        if grant is None or not (done or context.used):
+        if grant is None or not (done or breaks.used):
             return ended
-        items, peak_bytes = context.used or (grant.batch, None)
-        used = events.Used(items, ended.active_ms - prepared.claim.used_ms, peak_bytes or context.peak_bytes)
+        items, peak_bytes = breaks.used or (grant.batch, None)
+        used = events.Used(items, ended.active_ms - prepared.claim.used_ms, peak_bytes or breaks.peak_bytes)
         return msgspec.structs.replace(ended, used=used)
 
     def limited(self, prepared: Prepared) -> AbstractContextManager[None]:
@@ -190,6 +190,8 @@ class Executor:
             saving=self._saving(claim, kind, log),
             autosave_s=kind.autosave_s,
             grant=claim.grant,
+            sequenced=None if claim.grant is None else self.governor.sequences_of(claim.token),
+            keeps_frame=kind.keep_frame,
         )
 
     def _saving(self, claim: Claim, kind: Kind, log: JobLog) -> Saving:

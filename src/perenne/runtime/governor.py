@@ -12,13 +12,17 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from perenne.core import pressure, resources
+from perenne.core.job import Token
 from perenne.core.kind import Kind
 from perenne.core.pressure import Pressure
-from perenne.core.resources import Policy
+from perenne.core.resources import Policy, Reservation
 from perenne.core.verdicts import Situation
+from perenne.errors import DiskLow, StoreBusy
 from perenne.runtime.clock import Clock
 from perenne.runtime.machine import SAMPLE_S, Sampler
-from perenne.store.accounts import Accounts
+from perenne.store.accounts import Accounts, Next
+
+HELD_FRAMES = 2  # attempts of a worker that wait in their threads
 
 
 class Governor:
@@ -37,6 +41,7 @@ class Governor:
         self._pressure = Pressure()
         self._sampler = Sampler(clock.monotonic, self._ours, root)
         self._lock = threading.Lock()
+        self.held_frames = threading.Semaphore(HELD_FRAMES)
 
     def situation(self) -> Situation | None:
         """What the machine says now, by a look that is younger than a second; None when nobody needs it."""
@@ -55,9 +60,13 @@ class Governor:
         if self.needed:
             self.accounts.offer(owner, self.look().capacity)
 
-    def may_go_on(self, attempt: str) -> bool:
-        """Whether a running attempt that asks for its next sequence gets exactly what it holds; nothing is written."""
-        return self.accounts.may_go_on(attempt, self.look(), self._lanes, self._clock.now())
+    def sequences_of(self, token: Token) -> AttemptSequences:
+        """What asks for the sequences of one attempt."""
+        return AttemptSequences(self, token)
+
+    def next_of(self, token: Token) -> Next:
+        """What all questions about the next sequence of an attempt have in common."""
+        return Next(token, self.look(), self._lanes, self._clock.now())
 
     def patience_s(self, waits_for: str) -> float | None:
         """After how long to ask again although nobody rang; None: whatever is waited for rings."""
@@ -65,3 +74,41 @@ class Governor:
 
     def _ours(self) -> Collection[int]:
         return {os.getpid(), *self.others}
+
+
+class AttemptSequences:
+    """Asks for the sequences of one attempt, from its own thread. A store that is busy never takes anything away."""
+
+    def __init__(self, governor: Governor, token: Token) -> None:
+        self._governor, self._token, self._waits = governor, token, False
+
+    def may_go_on(self) -> bool:
+        """Whether it would get exactly what it holds; nothing is written."""
+        try:
+            return self._governor.accounts.may_go_on(self._governor.next_of(self._token))
+        except StoreBusy:
+            return True
+
+    def give_way(self) -> bool:
+        """Give back what it holds and wait in its thread; false when too many do already, and it goes on."""
+        if not self._governor.held_frames.acquire(blocking=False):
+            return False
+        self._waits = True
+        try:
+            return self._governor.accounts.give_back(self._governor.next_of(self._token))
+        except (StoreBusy, DiskLow):
+            self.stay()
+            return False
+
+    def take_up(self) -> Reservation | None:
+        """What it is granted now, written; None while it must wait."""
+        try:
+            return self._governor.accounts.take_up(self._governor.next_of(self._token))
+        except (StoreBusy, DiskLow):
+            return None
+
+    def stay(self) -> None:
+        """It waits in its thread no more."""
+        if self._waits:
+            self._waits = False
+            self._governor.held_frames.release()

@@ -13,7 +13,15 @@ from perenne.errors import InvalidInput
 from perenne.files.workspace import Workspace
 
 MOST = 1 << 62
-_WHOLE = ("memory_kept_bytes", "memory_emergency_bytes", "cpus_kept", "io_slots", "gpu_slots", "gpu_memory_bytes")
+_WHOLE = (
+    "memory_kept_bytes",
+    "memory_limit_bytes",
+    "memory_emergency_bytes",
+    "cpus_kept",
+    "io_slots",
+    "gpu_slots",
+    "gpu_memory_bytes",
+)
 _MOST = {"load_ratio": 1e6, "cpu_percent": 100.0, "memory_percent": 100.0, "io_percent": 100.0, "ageing_s": 1e9}
 
 

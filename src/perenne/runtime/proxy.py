@@ -20,6 +20,7 @@ from perenne.core.answers import Completion
 from perenne.core.job import Need, Receipt, Submission, Token
 from perenne.core.kind import Kind
 from perenne.core.lossless import first_loss
+from perenne.core.resources import Reservation
 from perenne.errors import EngineError, InvalidInput, NotAllowed, StaleToken, StoreFailed
 from perenne.files.workspace import Workspace
 from perenne.runtime import clock, joblog
@@ -146,6 +147,26 @@ def _as_json(input: object) -> bytes:
 def _measured(field: str, message: object) -> None:
     """Raises: TooLarge: it fits no message."""
     limits.check_size(field, len(msgspec.msgpack.encode(message)), MESSAGE_BYTES, "submit it in several steps")
+
+
+class RemoteSequences:
+    """What asks the governor, which is the worker's."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def may_go_on(self) -> bool:
+        return bool(self._caller.ask("may_go_on"))
+
+    def give_way(self) -> bool:
+        return bool(self._caller.ask("give_way"))
+
+    def take_up(self) -> Reservation | None:
+        given = self._caller.ask("take_up")
+        return None if given is None else msgspec.convert(given, Reservation)
+
+    def stay(self) -> None:
+        self._caller.ask("stay")
 
 
 class RemoteLog:

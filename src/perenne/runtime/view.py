@@ -18,6 +18,7 @@ from perenne.files.workspace import Workspace
 from perenne.runtime import resource_page
 from perenne.runtime.resource_page import ResourcePage
 from perenne.runtime.snapshot import Snapshot, compose
+from perenne.store import graph as graphs
 from perenne.store import overview
 from perenne.store.driver import Driver
 from perenne.store.overview import Wanted, WorkerLine
@@ -124,6 +125,20 @@ class View:
     def resources(self) -> ResourcePage:
         """What the governor knows: the machine, who holds what, who waits for what."""
         return resource_page.look(self._workspace, self._driver)
+
+    def graph(self, job_id: str | None = None, *, limit: int = graphs.NODES) -> graphs.Graph:
+        """Who waits for whom around one job, or in the whole workspace; at most `limit` jobs.
+
+        Raises: JobNotFound.
+        """
+        return graphs.graph(self._driver, job_id, limit)
+
+    def timeline(self, job_id: str | None = None, *, limit: int = graphs.NODES) -> graphs.Timeline:
+        """When the attempts of the same jobs ran.
+
+        Raises: JobNotFound.
+        """
+        return graphs.timeline(self._driver, job_id, limit)
 
     def lives(self, worker: WorkerLine) -> bool | None:
         """Whether the worker holds its lock; None where the system does not show locks."""

@@ -28,6 +28,7 @@ class Wishes:
         self._hard: set[str] = set()
         self._lock = threading.Lock()
         self._changed: Callable[[], None] | None = None
+        self._woken = threading.Event()
 
     def ask(self, why: str, *, hard: bool = False) -> None:
         """Ask for one of `ORDER`; hard: do not wait for the boundary where a tool is running."""
@@ -37,6 +38,7 @@ class Wishes:
             self._hard |= {why} if hard else set()
         if hard:
             self.stop.ask(why)
+        self._woken.set()
         self._say()
 
     def take_back(self, why: str) -> None:
@@ -60,6 +62,10 @@ class Wishes:
         changed = self._changed
         if changed is not None:
             changed()
+
+    def wait(self, most_s: float) -> None:
+        """Sleep so long at most; a wish ends it."""
+        self._woken.wait(most_s)
 
     def is_hard(self, why: str) -> bool:
         """Whether this is asked and nobody waits for the boundary."""

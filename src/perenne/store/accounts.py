@@ -11,8 +11,9 @@ from typing import NamedTuple
 import msgspec
 
 from perenne.core import estimate, verdicts
+from perenne.core.job import Token
 from perenne.core.resources import Capacity, Policy, Reservation
-from perenne.core.verdicts import Situation
+from perenne.core.verdicts import Situation, Verdict
 from perenne.store import parking, reservations, rows
 from perenne.store.driver import Driver, Transaction
 from perenne.store.parking import Refused
@@ -49,12 +50,63 @@ class Accounts:
             )
         )
 
-    def may_go_on(self, attempt: str, situation: Situation, lanes: Collection[tuple[str, int]], now: int) -> bool:
+    def may_go_on(self, asks: Next) -> bool:
         """Whether this running attempt, asking anew, would be granted exactly what it holds.
 
         Whoever waits with a better place is asked first; nothing is written.
         """
-        return self._driver.read(lambda tx: _same_again(tx, attempt, situation, lanes, now))
+
+        def work(tx: Transaction) -> bool:
+            held = reservations.all(tx)
+            mine = _of(held, asks)
+            return mine is not None and _verdict(tx, mine, held, asks).grant == mine.reservation
+
+        return self._driver.read(work)
+
+    def give_back(self, asks: Next) -> bool:
+        """The running attempt holds nothing any more, and waits; false when it is no longer this attempt's."""
+
+        def work(tx: Transaction) -> bool:
+            mine = _of(reservations.all(tx), asks)
+            sentence = "it asks for its next sequence"
+            return mine is not None and reservations.give_back(tx, mine.job, mine.attempt, sentence, asks.now)
+
+        return self._driver.write(work, recheck=lambda tx, given: not given or _waits(tx, asks))
+
+    def take_up(self, asks: Next) -> Reservation | None:
+        """What the waiting attempt is granted, written in the same transaction; None while it must wait."""
+
+        def work(tx: Transaction) -> Reservation | None:
+            held = reservations.all(tx)
+            mine = _of(held, asks)
+            if mine is None:
+                return None
+            verdict = _verdict(tx, mine, held, asks)
+            if verdict.grant is None:
+                reservations.give_back(tx, mine.job, mine.attempt, verdict.sentence, asks.now)
+            else:
+                reservations.write(tx, mine.job, mine.attempt, verdict.grant, asks.now)
+            return verdict.grant
+
+        return self._driver.write(work, recheck=lambda tx, grant: (grant is None) == _waits(tx, asks))
+
+
+class Next(NamedTuple):
+    """Who asks for its next sequence, and what is known then. lanes: the kinds that the asker's worker serves."""
+
+    token: Token
+    situation: Situation
+    lanes: Collection[tuple[str, int]]
+    now: int
+
+
+def _of(held: list[Held], asks: Next) -> Held | None:
+    return next((one for one in held if one.attempt == asks.token.attempt), None)
+
+
+def _waits(tx: Transaction, asks: Next) -> bool:
+    mine = _of(reservations.all(tx), asks)
+    return mine is not None and mine.waits_for is not None
 
 
 class _Waiting(NamedTuple):
@@ -70,27 +122,21 @@ class _Waiting(NamedTuple):
         return self.since is not None and now - self.since >= policy.ageing_s * 1e6
 
 
-def _same_again(
-    tx: Transaction, attempt: str, situation: Situation, lanes: Collection[tuple[str, int]], now: int
-) -> bool:
-    held = reservations.all(tx)
-    mine = next((one for one in held if one.attempt == attempt and one.waits_for is None), None)
-    if mine is None:
-        return False
-    live = [one.reservation for one in held if one is not mine and one.waits_for is None]
+def _verdict(tx: Transaction, mine: Held, held: list[Held], asks: Next) -> Verdict:
+    """What one attempt gets if it asks anew, and those that wait with a better place are asked before it."""
+    live = [one.reservation for one in held if one.attempt != mine.attempt and one.waits_for is None]
     kept: Reservation | None = None
     first = True
-    for one in _better(tx, mine, held, lanes):
-        needs = estimate.read(one.estimate)
-        verdict = verdicts.judge(needs, situation, live, kept=kept, worst_item_bytes=one.worst_item_bytes, first=first)
+    for one in _better(tx, mine, held, asks.lanes):
+        needs, worst = estimate.read(one.estimate), one.worst_item_bytes
+        verdict = verdicts.judge(needs, asks.situation, live, kept=kept, worst_item_bytes=worst, first=first)
         first = False
         if verdict.grant is not None:
             live.append(verdict.grant)
-        elif kept is None and verdict.waits_for == "room" and one.has_aged(now, situation.policy):
+        elif kept is None and verdict.waits_for == "room" and one.has_aged(asks.now, asks.situation.policy):
             kept = verdicts.least(needs)
-    needs = estimate.read(mine.estimate)
-    verdict = verdicts.judge(needs, situation, live, kept=kept, worst_item_bytes=mine.worst_item_bytes, first=first)
-    return verdict.grant == mine.reservation
+    needs, worst = estimate.read(mine.estimate), mine.worst_item_bytes
+    return verdicts.judge(needs, asks.situation, live, kept=kept, worst_item_bytes=worst, first=first)
 
 
 def _better(tx: Transaction, mine: Held, held: list[Held], lanes: Collection[tuple[str, int]]) -> list[_Waiting]:
@@ -101,7 +147,7 @@ def _better(tx: Transaction, mine: Held, held: list[Held], lanes: Collection[tup
     found = [
         _Waiting(one.rank, one.job, one.estimate, one.worst_item_bytes, one.at)
         for one in held
-        if one.waits_for is not None
+        if one.waits_for is not None and one.attempt != mine.attempt
     ]
     if asked and not paused and not stopped:
         found += _heads(tx, lanes)

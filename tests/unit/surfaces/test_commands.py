@@ -15,10 +15,11 @@ import perenne
 from perenne import App
 from perenne.surfaces.cli.main import cli, main
 
-READS = {"ps", "show", "logs", "wait", "doctor", "version"}
+READS = {"graph", "timeline", "ps", "show", "logs", "wait", "doctor", "version"}
 VERBS = {
     "init", "worker", "submit", "ps", "show", "logs", "cancel", "pause", "resume", "requeue", "resolve", "release",
     "wait", "stop", "export", "import", "backup", "restore", "purge", "migrate", "doctor", "version", "completion",
+    "graph", "timeline",
 }  # fmt: skip
 GOLDEN = re.findall(
     r"^\$ perenne (.*)\n(\d): (.*)$", Path(__file__).with_name("messages.txt").read_text(encoding="utf-8"), re.MULTILINE

@@ -315,6 +315,23 @@ def test_a_living_worker_is_not_disturbed(tmp_path: Path) -> None:
     assert not (made.root / "workspace.toml").exists()
 
 
+def test_a_worker_that_cannot_be_asked_for_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the worker's lock cannot be asked for, the adoption lets go of its own, and the next one goes through."""
+    made = seasoned(tmp_path / "case", 3)
+    take = Lock.take
+
+    def failing(path: Path, **named: Any) -> Lock | None:
+        if path.name == "worker.lock":
+            raise errors.StoreFailed("injected")
+        return take(path, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Lock, "take", failing)
+        with pytest.raises(errors.StoreFailed, match="injected"):
+            adoption.adopt(made.root)
+    assert adoption.adopt(made.root).jobs
+
+
 def test_a_workspace_with_a_history_takes_no_store(tmp_path: Path) -> None:
     """A store that is laid beside a ledger with jobs of its own is refused; the ledger stays as it is."""
     other = seasoned(tmp_path / "other", 3)

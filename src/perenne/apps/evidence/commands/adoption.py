@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -122,14 +122,16 @@ def _alone(root: Path) -> Lock:
     lock = Lock.take(root / _LIFECYCLE_LOCK, text="an adoption\n")
     if lock is None:
         raise StoreBusy(f"{root / _LIFECYCLE_LOCK} is held: another process makes or adopts it; wait")
-    worker = Lock.take(root / _WORKER_LOCK, text="an adoption\n")
-    if worker is None:
-        lock.release()
-        raise WorkerAlreadyRuns(
-            f"{root / _WORKER_LOCK} is held: a worker owns this workspace; nothing was adopted, let it finish",
-            path=str(root / _WORKER_LOCK),
-        )
-    worker.release()  # asked before anything is made; to open for work takes it again
+    with ExitStack() as undo:
+        undo.enter_context(lock)
+        worker = Lock.take(root / _WORKER_LOCK, text="an adoption\n")
+        if worker is None:
+            raise WorkerAlreadyRuns(
+                f"{root / _WORKER_LOCK} is held: a worker owns this workspace; nothing was adopted, let it finish",
+                path=str(root / _WORKER_LOCK),
+            )
+        worker.release()  # asked before anything is made; to open for work takes it again
+        undo.pop_all()
     return lock
 
 

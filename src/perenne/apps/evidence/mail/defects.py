@@ -14,7 +14,6 @@ DefectKind = Literal[
     "boundary_after_close",
     "boundary_glued",
     "boundary_missing",
-    "boundary_unused",
     "charset_invalid_bytes",
     "charset_unknown",
     "coding_unknown",
@@ -32,7 +31,6 @@ DefectKind = Literal[
     "mbox_line",
     "multipart_unclosed",
     "multipart_without_parts",
-    "parameter_malformed",
     "parameter_repeated",
     "parameter_section_missing",
     "qp_malformed",
@@ -43,6 +41,7 @@ DefectKind = Literal[
 
 FindingKind = Literal[
     "authentication_failed",
+    "container_not_opened",
     "date_after_delivery",
     "display_name_is_address",
     "field_repeated",
@@ -52,6 +51,7 @@ FindingKind = Literal[
     "hop_later_than_delivery",
     "hop_long_gap",
     "link_shows_other_host",
+    "message_in_pieces",
     "reply_to_differs",
     "return_path_differs",
     "sender_differs",

@@ -24,6 +24,15 @@ _COMPARED: tuple[tuple[str, FindingKind], ...] = (
 )
 _FAILED = frozenset({"fail", "softfail", "permerror"})
 _DIRECTION_MARKS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_CONTAINERS = frozenset(
+    {
+        "application/mbox",
+        "application/ms-tnef",
+        "application/pkcs7-mime",
+        "application/vnd.ms-tnef",
+        "application/x-pkcs7-mime",
+    }
+)
 _SLACK_S = 300
 
 
@@ -76,8 +85,12 @@ def of_links(links: list[Link]) -> Iterator[Finding]:
 
 
 def of_attachments(attachments: list[Attachment]) -> Iterator[Finding]:
-    """Names that hide what a file is: marks that turn the direction of writing, folders, blanks before the end."""
+    """Names that hide what a file is, by marks of direction, folders or blanks; and what stays closed."""
     for one in attachments:
+        if one.type in _CONTAINERS:
+            yield Finding("container_not_opened", one.type, one.path, one.offset, one.length)
+        elif one.type == "message/partial":
+            yield Finding("message_in_pieces", one.type, one.path, one.offset, one.length)
         name = one.name or ""
         hides = _DIRECTION_MARKS.intersection(name) or "/" in name or "\\" in name or "   " in name or "␀" in name
         if hides:

@@ -17,6 +17,7 @@ from perenne.apps.evidence.mail.artefact import Message
 from perenne.apps.evidence.mail.authentication import results_of, signatures_of
 from perenne.apps.evidence.mail.charsets import text_of
 from perenne.apps.evidence.mail.dates import date_of
+from perenne.apps.evidence.mail.flowed import Flow
 from perenne.apps.evidence.mail.guard import guarded
 from perenne.apps.evidence.mail.header_facts import Authentication, Date, Field, Hop, Mailbox, Text
 from perenne.apps.evidence.mail.headers import Header
@@ -107,11 +108,11 @@ def read(place: Place, budget: Budget, notes: Notes, trusted: Collection[str]) -
 
 
 class _Tree(msgspec.Struct, frozen=True):
-    """The parts in their order, the fields of their own headers, and which texts are flowed."""
+    """The parts in their order, the fields of their own headers, and how texts flow."""
 
     held: list[Held]
     fields: list[Field]
-    flowed: dict[str, bool]
+    flows: dict[str, Flow]
 
 
 class _Facts(msgspec.Struct, frozen=True):
@@ -137,13 +138,13 @@ class _Texts:
         self.uuencoded: list[Uuencoded] = []
         for one in found.held:
             if one.content is not None and one.part.message is None and not one.part.attachment:
-                flowed = found.flowed[one.part.path]
-                guarded(notes, one.part.path, None, self._read, one.part, one.content, flowed, budget, notes)
+                flow = found.flows[one.part.path]
+                guarded(notes, one.part.path, None, self._read, one.part, one.content, flow, budget, notes)
 
-    def _read(self, part: Part, content: bytes, flowed: bool, budget: Budget, notes: Notes) -> None:
-        body = texts.body_of(part, content, flowed, budget, notes)
+    def _read(self, part: Part, content: bytes, flow: Flow, budget: Budget, notes: Notes) -> None:
+        body = texts.body_of(part, content, flow, budget, notes)
         self.bodies.append(body)
-        self.links += texts.links_of(part, body, len(content), len(self.links) + 1, budget, notes)
+        self.links += texts.links_of(part, body, content, len(self.links) + 1, budget, notes)
         self.uuencoded += texts.uuencoded_of(part, content, notes)
 
 
@@ -154,7 +155,7 @@ def _parts(place: Place, header: Header, budget: Budget, notes: Notes) -> _Tree:
         if node.type in tree.MESSAGES and not enter and notes.limits.nested_messages:
             notes.hit("nested_messages", node.path)
         found.held.append(parts.part_of(place.space, node, enter, budget, notes))
-        found.flowed[node.path] = node.header.media.flowed
+        found.flows[node.path] = node.header.media.flow
         if node.header is not header:
             found.fields.extend(node.header.fields)
     return found

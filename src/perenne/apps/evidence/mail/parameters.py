@@ -11,6 +11,7 @@ import msgspec
 
 from perenne.apps.evidence.mail.charsets import decoded, text_of
 from perenne.apps.evidence.mail.defects import DefectKind
+from perenne.apps.evidence.mail.flowed import Flow, flow_of
 from perenne.apps.evidence.mail.header_facts import Field
 from perenne.apps.evidence.mail.part_facts import FileName
 from perenne.apps.evidence.mail.transfer import percent_bytes
@@ -49,10 +50,10 @@ class MediaType(msgspec.Struct, frozen=True, gc=False):
     type: str
     boundary: str
     charset: str
-    flowed: bool
+    flow: Flow
 
 
-NO_TYPE = MediaType("", "", "", False)
+NO_TYPE = MediaType("", "", "", "no")
 
 
 def value_of(field: Field) -> str:
@@ -83,9 +84,9 @@ def media_type(field: Field) -> MediaType:
     kind = value_of(field)
     main, slash, sub = kind.partition("/")
     simple = {one.name: one for one in reversed(parameters_of(field)[0])}
-    boundary, charset, form = (_plain(simple, name) for name in ("boundary", "charset", "format"))
+    boundary, charset, form, delsp = (_plain(simple, name) for name in ("boundary", "charset", "format", "delsp"))
     valid = bool(main and slash and sub)
-    return MediaType(kind if valid else "", boundary, text_of(charset), form.lower() == "flowed")
+    return MediaType(kind if valid else "", boundary, text_of(charset), flow_of(form, delsp))
 
 
 def file_name(field: Field, name: str, flags: set[DefectKind], most: int) -> tuple[FileName | None, bool]:

@@ -79,7 +79,10 @@ class Attachment(Fact, frozen=True, gc=False):
 
 
 class Body(Fact, frozen=True, gc=False):
-    """A text that is no attachment, decoded; NUL is shown as U+2400. `charset` is the one that was used."""
+    """A text that is no attachment, decoded; NUL is shown as U+2400. `charset` is the one that was used.
+
+    A text that is `flowed` (RFC 3676) is shown with each paragraph on one line.
+    """
 
     path: str
     type: str
@@ -107,8 +110,9 @@ class Uuencoded(Fact, frozen=True, gc=False):
 class Link(Fact, frozen=True, gc=False):
     """A link with its scheme, without trailing punctuation.
 
-    `place`: `text`, or in HTML the attribute or `visible`. `raw` is the target as it stands in the decoded text, at
-    the characters `text_offset`, `text_length`. `exact`: offset and length are those of the link, else of its part.
+    `place`: `text`, or in HTML the attribute or `visible`. `raw` is the target as it stands at the characters
+    `text_offset`, `text_length` of the decoded text. `exact`: offset and length are those of the link, and `raw` has
+    one character a byte; else they are those of its part.
     `shown` is the text that an `<a>` shows; `mismatch`: it names another host than the target.
     """
 

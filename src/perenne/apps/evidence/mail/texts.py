@@ -12,15 +12,17 @@ from perenne.apps.evidence.mail import html, links, uuencode
 from perenne.apps.evidence.mail.charsets import decoded
 from perenne.apps.evidence.mail.charsets import text_of as raw_text
 from perenne.apps.evidence.mail.defects import DefectKind
+from perenne.apps.evidence.mail.flowed import Flow, unflowed
 from perenne.apps.evidence.mail.notes import Notes
 from perenne.apps.evidence.mail.part_facts import Body, Link, Part, Uuencoded
 from perenne.apps.evidence.mail.space import Budget
+from perenne.apps.evidence.mail.spots import Spots
 
 _Candidate = tuple[str, str, str, int, str | None]  # place, target, raw, start, shown
 
 
-def body_of(part: Part, content: bytes, flowed: bool, budget: Budget, notes: Notes) -> Body:
-    """The decoded text of a part; behind the bound of text it is cut."""
+def body_of(part: Part, content: bytes, flow: Flow, budget: Budget, notes: Notes) -> Body:
+    """The decoded text of a part, unflowed when it flows; behind the bound of text it is cut."""
     if len(content) > budget.text_bytes:
         notes.hit("text_bytes", part.path)
         content = content[: budget.text_bytes]
@@ -31,15 +33,16 @@ def body_of(part: Part, content: bytes, flowed: bool, budget: Budget, notes: Not
     if not found.fits:
         notes.defect("charset_invalid_bytes", part.path, part.offset, part.length)
     kind = part.type if part.type == "text/html" else "text/plain"
-    return Body(part.path, kind, found.codec, part.charset, flowed, found.text, part.offset, part.length)
+    flow = flow if kind == "text/plain" else "no"
+    text = unflowed(found.text, flow)
+    return Body(part.path, kind, found.codec, part.charset, flow != "no", text, part.offset, part.length)
 
 
-def links_of(part: Part, body: Body, size_bytes: int, first: int, budget: Budget, notes: Notes) -> Iterator[Link]:
+def links_of(part: Part, body: Body, content: bytes, first: int, budget: Budget, notes: Notes) -> Iterator[Link]:
     """The links of a text in their order, numbered from `first`."""
     if "://" not in body.text:
         return
-    # Only where nothing was decoded and each character is one byte does a place in the text say one in the file.
-    exact = part.coding == "identity" and len(body.text) == size_bytes
+    spots = Spots(content, body.text, body.charset, moved=body.flowed) if part.coding == "identity" else None
     most = notes.limits.link_bytes
     for number, (place, target, raw, start, shown) in enumerate(_candidates(body), first):
         if not budget.links:
@@ -49,11 +52,14 @@ def links_of(part: Part, body: Body, size_bytes: int, first: int, budget: Budget
         if len(target) > most or len(raw) > most:
             notes.hit("link_bytes", part.path)
             target, raw = target[:most], raw[:most]
+        spot = None if spots is None else spots.of(start, raw)
+        span = (part.offset, part.length) if spot is None else (part.offset + spot[0], len(spot[1]))
+        written = raw if spot is None else spot[1].decode("latin-1")
         host = links.host_of(target)
         claimed = None if shown is None else links.shown_host(shown)
         mismatch = claimed is not None and claimed != host
-        span = (part.offset + start, len(raw)) if exact else (part.offset, part.length)
-        yield Link(part.path, number, place, target, raw, host, shown, mismatch, start, len(raw), exact, *span)
+        known = (written, host, shown, mismatch, start, len(raw), spot is not None)
+        yield Link(part.path, number, place, target, *known, *span)
 
 
 def uuencoded_of(part: Part, content: bytes, notes: Notes) -> Iterator[Uuencoded]:

@@ -15,6 +15,7 @@ from perenne.apps.evidence.mail.notes import Notes
 from perenne.apps.evidence.mail.space import Budget, Space
 from perenne.apps.evidence.mail.splitter import Region, Split
 
+_ONCE = ("content-type", "content-transfer-encoding", "content-disposition")
 MESSAGES = frozenset({"message/rfc822", "message/global"})
 
 
@@ -92,9 +93,18 @@ def _node(
     budget: Budget,
     notes: Notes,
 ) -> Node:
+    _note_repeated(header, path, notes)
     kind = _type(header, default, path, notes)
     split = _split(space, path, header, body, depth, budget, notes) if kind.startswith("multipart/") else None
     return Node(path, parent, kind, header, body, split)
+
+
+def _note_repeated(header: Header, path: str, notes: Notes) -> None:
+    """The first field of a name is the one that counts; readers disagree on it."""
+    for name in _ONCE:
+        same = header.all(name)
+        if len(same) > 1:
+            notes.defect("field_repeated", path, same[1].offset, same[1].length)
 
 
 def _type(header: Header, default: str, path: str, notes: Notes) -> str:

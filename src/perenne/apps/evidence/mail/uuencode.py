@@ -15,6 +15,7 @@ from perenne.apps.evidence.mail.defects import DefectKind
 
 _BEGIN = re.compile(rb"(?:\A|(?<=\n))begin(?:-base64)? [0-7]{3,4} ([^\r\n]+)\r?\n")
 _END = re.compile(rb"(?<=\n)end[ \t]*(?:\r?\n|\Z)")
+_LINE = re.compile(rb"[^\n]+")
 _MOST_LINE_BYTES = 1_000
 
 
@@ -45,7 +46,7 @@ def blocks_in(lines: bytes, flags: set[DefectKind]) -> Iterator[Block]:
 
 def decoded_lines(lines: bytes, flags: set[DefectKind]) -> bytes:
     """The bytes of uuencoded lines; a line that is none is skipped and flagged."""
-    return b"".join(_line(line.rstrip(b"\r"), flags) for line in lines.split(b"\n"))
+    return b"".join(_line(line.group().rstrip(b"\r"), flags) for line in _LINE.finditer(lines))
 
 
 def whole_body(lines: bytes, flags: set[DefectKind]) -> bytes:

@@ -24,7 +24,13 @@ where seq in (
         select seq from job where state in ('QUEUED', 'RETRY_WAIT') and due_at > 0 order by due_at limit :limit
     )
     union all
-    select seq from (select seq from job where state in ('QUEUED', 'RETRY_WAIT') and due_at = 0 limit :limit)
+    select seq from (
+        select seq from job where state in ('QUEUED', 'RETRY_WAIT') and due_at = 0 and estimate is null limit :limit
+    )
+    union all
+    select seq from (
+        select seq from job where state in ('QUEUED', 'RETRY_WAIT') and due_at = 0 and estimate is not null limit :limit
+    )
 )
 order by
     case state

@@ -23,6 +23,8 @@ from perenne.apps.evidence.mail.hosts import aligned
         ("Received: by a.example; 4 Mar 2025 08:00:00 +0000\nDate: 4 Mar 2025 09:00:00 +0000", ["date_after_delivery"]),
         ('Content-Type: a/b; name="x\u202egnp.exe"', ["file_name_hides"]),
         ("Content-Type: a/b; name=../../etc/x", ["file_name_hides"]),
+        ("Content-Type: application/ms-tnef; name=winmail.dat", ["container_not_opened"]),
+        ("Content-Type: message/partial; id=1; number=1", ["message_in_pieces"]),
     ],
 )
 def test_findings(header: str, kinds: list[str]) -> None:

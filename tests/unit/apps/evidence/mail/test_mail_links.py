@@ -89,6 +89,8 @@ def test_a_link_in_an_encoded_text_has_the_place_of_its_part() -> None:
     plain, coded = b"x http://a.example", b"x http://a.example/=C3=A9"
     found = analyse(b"\r\n" + plain).messages[0].links[0]
     assert (found.exact, found.offset, found.length) == (True, 4, 16)
+    odd = analyse(b"Content-Type: text/plain; charset=windows-1252\r\n\r\nhttp://a.example/\x80\0").messages[0].links[0]
+    assert (odd.exact, odd.raw, odd.target) == (True, "http://a.example/\x80\0", "http://a.example/€␀")
     head = b"Content-Transfer-Encoding: quoted-printable\r\n\r\n"
     found = analyse(head + coded).messages[0].links[0]
     assert (found.exact, found.offset, found.length) == (False, len(head), len(coded))

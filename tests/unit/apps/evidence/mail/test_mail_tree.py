@@ -107,6 +107,13 @@ def test_a_multipart_without_parts_keeps_its_text() -> None:
         assert found.messages[0].attachments == ()
 
 
+def test_a_repeated_type_is_told_and_the_first_counts() -> None:
+    """Of two Content-Type fields the first one counts, and the second is a defect."""
+    found = analyse(b"Content-Type: text/html\r\nContent-Type: image/png\r\n\r\nx")
+    assert found.messages[0].parts[0].type == "text/html"
+    assert kinds(found) == ["field_repeated"]
+
+
 def test_what_stands_around_the_parts_has_its_place() -> None:
     """Preamble and epilogue are places; a boundary behind the close is a defect."""
     data = mail(b"\r\nx", end=b"--b--\r\nafter\r\n--b\r\nhidden").replace(b"\r\n\r\n--b", b"\r\n\r\nbefore\r\n--b", 1)
