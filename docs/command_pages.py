@@ -13,12 +13,8 @@ import msgspec
 from perenne import config
 from perenne.apps.evidence.mail import artefact
 from perenne.runtime import resource_page, snapshot, view
-<<<<<<< HEAD
-from perenne.surfaces.cli import documents, groups
-=======
 from perenne.store import graph
-from perenne.surfaces.cli import documents
->>>>>>> main
+from perenne.surfaces.cli import documents, groups
 from perenne.surfaces.cli.main import cli
 from perenne.surfaces.faults import Exit
 

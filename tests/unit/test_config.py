@@ -9,12 +9,8 @@ from pathlib import Path
 import pytest
 
 from perenne import config
-<<<<<<< HEAD
 from perenne.core import limits
-from perenne.errors import InvalidInput
-=======
 from perenne.errors import InvalidInput, StoreFailed
->>>>>>> main
 
 ID = "00000000-0000-4000-8000-000000000001"
 
