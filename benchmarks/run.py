@@ -13,6 +13,7 @@ from pathlib import Path
 
 import children
 import coroutines
+import governor
 import graph
 import machine
 import peers
@@ -27,7 +28,7 @@ from figures import keep, show
 
 BENCHMARKS = {
     one.__name__: one.measure
-    for one in (submit, work, wake, takeover, tools, scale, start, peers, children, coroutines, graph)
+    for one in (submit, work, wake, takeover, tools, scale, start, peers, children, coroutines, graph, governor)
 }
 ROUNDS, QUICK_ROUNDS = 5, 2
 PLACE = Path(__file__).parents[1] / "build"
