@@ -36,6 +36,11 @@ PATIENCE_S = 3600.0  # of one wait; then the wait begins anew
 @click.option("--queue", help="Else the kind's own.")
 @click.option("--priority", type=int, default=0, show_default=True, help="-1000 to 1000, higher first.")
 @click.option("--after", "depends_on", multiple=True, type=options.Job(), help="A job to wait for; may be given again.")
+@click.option(
+    "--on-dependency",
+    metavar="POLICY",
+    help="When one of them ends badly: block (the default), fail, or continue once all have ended.",
+)
 @click.option("--not-before", metavar="TIME", help="As 2027-01-15T08:00:00+01:00.")
 @click.option("--max-attempts", type=int, help="1 to 100; else the kind's own.")
 @options.as_json
