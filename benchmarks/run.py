@@ -14,6 +14,7 @@ from pathlib import Path
 import checkpoints
 import children
 import coroutines
+import governor
 import graph
 import machine
 import peers
@@ -28,7 +29,21 @@ from figures import keep, show
 
 BENCHMARKS = {
     one.__name__: one.measure
-    for one in (submit, work, wake, takeover, tools, scale, start, peers, children, coroutines, graph, checkpoints)
+    for one in (
+        submit,
+        work,
+        wake,
+        takeover,
+        tools,
+        scale,
+        start,
+        peers,
+        children,
+        coroutines,
+        graph,
+        governor,
+        checkpoints,
+    )
 }
 ROUNDS, QUICK_ROUNDS = 5, 2
 PLACE = Path(__file__).parents[1] / "build"
