@@ -15,6 +15,7 @@ import children
 import coroutines
 import graph
 import machine
+import mail
 import peers
 import scale
 import start
@@ -27,7 +28,7 @@ from figures import keep, show
 
 BENCHMARKS = {
     one.__name__: one.measure
-    for one in (submit, work, wake, takeover, tools, scale, start, peers, children, coroutines, graph)
+    for one in (submit, work, wake, takeover, tools, scale, start, peers, children, coroutines, graph, mail)
 }
 ROUNDS, QUICK_ROUNDS = 5, 2
 PLACE = Path(__file__).parents[1] / "build"
