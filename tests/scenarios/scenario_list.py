@@ -59,6 +59,7 @@ THREADS = {
     "C75": "TheHive-Project/Cortex#410",
     "C76": "Bogdanp/dramatiq#557, celery/celery#4843, rq/rq#740",
     "C77": "conductor-oss/python-sdk PR#411, activepieces/activepieces PR#14430",
+    "C78": "celery/celery#9674",
     "C79": "OptimalBits/bull#247, beer-garden#1081",
     "C80": "rails/solid_queue#804",
     "C81": "Particular/docs.particular.net#1816, InditexTech/scs-outbox PR#94",

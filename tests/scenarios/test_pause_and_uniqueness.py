@@ -12,6 +12,37 @@ from perenne.errors import DuplicateJob
 from perenne.store.ledger import Claim
 
 
+def test_c78_a_join_is_released_by_the_last_end_and_by_nobody_else(stage: Stage) -> None:
+    """Thread: a job that asks again and again whether its members have ended went on for ever when one was lost.
+
+    No job and no question is spent on waiting: the last member's end releases the join in its own transaction, also
+    when a member was cancelled, and each other job that waits for that one goes the way of its own policy.
+    """
+    with stage.open() as engine, stage.hand() as hand:
+        members = [stage.submit(engine) for _ in range(3)]
+        ways = {
+            policy: stage.submit(engine, depends_on=members, on_dependency=policy)
+            for policy in ("block", "fail", "continue")
+        }
+        before = engine.revision()
+        engine.cancel(members[1])
+        assert {policy: engine.job(job).state for policy, job in ways.items()} == {
+            "block": JobState.BLOCKED,
+            "fail": JobState.FAILED,
+            "continue": JobState.BLOCKED,
+        }
+        for _ in range(2):
+            claim = hand.claim()
+            assert isinstance(claim, Claim)
+            hand.end(claim.token)
+        lines = [(line.job_id, line.verb, line.at) for line in engine.history(after=before)]
+        assert [line[:2] for line in lines[-2:]] == [(members[2], "complete"), (ways["continue"], "release")]
+        assert lines[-1][2] == lines[-2][2]
+        assert [line[0] for line in lines if line[1] == "claim"] == [members[0], members[2]]
+        assert engine.job(ways["block"]).reason == "dependency_failed"
+    stage.assert_sound()
+
+
 def test_c79_a_pause_outlives_every_process_and_loses_no_job(stage: Stage) -> None:
     """Thread: a pause was forgotten at the restart, or the jobs that came in meanwhile were dropped.
 

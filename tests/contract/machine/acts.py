@@ -27,6 +27,8 @@ _LETS_GO_ON = {
     "DEAD": ("requeue",),
 }
 
+_PLAIN = {"kind": "mail", "queue": "wide", "input": b"1"}
+
 
 class Acts(Trial):
     """A trial in which something happens; an act that finds nothing to act on does nothing."""
@@ -62,6 +64,9 @@ class Acts(Trial):
             "twice": [first, second, needing(first)],
         }[shape]
         self.do(deeds.submit_many(batch, self.tick()))
+
+    def submit_children(self, number: int, one: dict[str, Any], two: dict[str, Any], shape: str) -> None:
+        self.perhaps(self._submit_children(number, one, two, shape))
 
     def claim(self, kinds: Sequence[str], owner: str, opened: bool, most: int) -> None:
         if opened:
@@ -108,6 +113,7 @@ class Acts(Trial):
         self.do(
             {
                 "check": lambda: deeds.check(token),
+                "children": lambda: self.children_of(token, _PLAIN, _PLAIN, "one"),
                 "report": lambda: deeds.report(token, (number, 64, "on its way"), self.tick()),
                 "settle": lambda: deeds.settle(token, said.published, None, self.tick()),
                 "end": lambda: deeds.end(token, said, self.tick()),

@@ -83,6 +83,17 @@ def submit_many(batch: Sequence[Submission], now: int) -> Deed:
     )
 
 
+def submit_children(token: Token, batch: Sequence[Submission], now: int) -> Deed:
+    held = job.Token(*token)
+
+    def ask(worker: Worker) -> list[tuple[str, str, bool]]:
+        return [_receipt(found) for found in worker.ledger.submit_many(batch, now=now, token=held, **SUBMIT)]
+
+    return Deed(
+        f"{token} submits {batch}", ask, lambda model: model.at(now).submit_children(token, batch, now), about=token[0]
+    )
+
+
 def _receipt(receipt: job.Receipt) -> tuple[str, str, bool]:
     return receipt.job_id, str(receipt.state), receipt.reused
 

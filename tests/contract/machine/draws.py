@@ -82,6 +82,10 @@ def submit_two(pick: Pick) -> Drawn:
     return "submit_two", wish(pick), wish(pick)
 
 
+def children(pick: Pick) -> Drawn:
+    return "submit_children", pick(NUMBERS), wish(pick), wish(pick), pick(("one", "one", "two", "join"))
+
+
 def claim(pick: Pick) -> Drawn:
     return "claim", kinds(pick), pick(OWNERS)
 
@@ -103,7 +107,7 @@ def close(pick: Pick) -> Drawn:
 
 
 def any_deed(pick: Pick) -> Drawn:
-    return pick((submit, claim, tell, close, close, submit_two))(pick)
+    return pick((submit, claim, tell, close, close, submit_two, children))(pick)
 
 
 def pair(pick: Pick) -> tuple[Drawn, Drawn]:
@@ -122,6 +126,7 @@ _PAIRS = (
         (tell, tell),
         (close, tell),
         (close, close),
+        (children, close),
     ),
     (any_deed, any_deed),
 )
@@ -140,12 +145,13 @@ ACTS: dict[str, Callable[[Pick], Drawn]] = {
     "submit": lambda pick: submit(pick)[1:],
     "submit_again": lambda pick: (pick(NUMBERS), pick((_YES, _NO))),
     "submit_many": lambda pick: (wish(pick), wish(pick), wish(pick), pick(_SHAPES)),
+    "submit_children": lambda pick: children(pick)[1:],
     "claim": lambda pick: (*claim(pick)[1:], pick((_YES, _NO)), pick((1, 2, 3))),
     "end": lambda pick: (pick(NUMBERS), ending(pick), asked(pick)),
     "owner_died": lambda pick: (pick(NUMBERS), published(pick), asked(pick)),
     "write_late": lambda pick: (
         *(pick(NUMBERS), ending(pick), pick(("old", "attempt", "number", "epoch"))),
-        pick(("check", "report", "settle", "end", "end")),
+        pick(("check", "report", "settle", "children", "end", "end")),
     ),
     "turn": lambda pick: (pick(NUMBERS), ending(pick), kinds(pick), pick(OWNERS), pick((_YES, _NO))),
     "tell": lambda pick: (pick(NUMBERS), pick(_WORDS), pick(("because",) * 9 + ("",)), pick((_YES, _NO))),

@@ -49,6 +49,7 @@ class Job:
     max_attempts: int
     needs: tuple[str, ...]
     max_interruptions: int | None = None
+    parent: str | None = None
     state: str = ""
     waived: set[str] = field(default_factory=set)
     waits_for: str = ""  # while it is BLOCKED: dependencies, a tool, or more time

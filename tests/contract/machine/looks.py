@@ -17,7 +17,8 @@ QUERIES = {
     "job": """
         select id, kind, queue, state, input, key, unique_key, priority, rank, submitted_at, due_at, on_dependency,
             max_attempts, unmet, spent, number, failures, interruptions, attempt, cancel_asked, pause_asked, active_ms,
-            progress_done, progress_total, progress_message, result, finished_at, max_interruptions
+            progress_done, progress_total, progress_message, result, finished_at, max_interruptions,
+            parent
         from job order by seq""",
     "dependency": """
         select job.id, needed.id, waived from dependency
@@ -67,7 +68,7 @@ def _job(model: Model, job: Any) -> tuple[Any, ...]:
         *(job.id, job.kind, job.queue, job.state, job.input, job.key, job.unique_key, job.priority, job.rank),
         *(job.submitted_at, job.due_at, job.on_dependency, job.max_attempts, len(model.missing(job)), job.spent),
         *(job.number, job.failures, job.interruptions, job.attempt, job.cancel_asked, job.pause_asked, job.active_ms),
-        *(*job.progress, job.result, job.finished_at, job.max_interruptions),
+        *(*job.progress, job.result, job.finished_at, job.max_interruptions, job.parent),
     )
 
 

@@ -122,6 +122,7 @@ class Model:
             max_attempts=wanted.max_attempts,
             needs=tuple(dict.fromkeys(wanted.dependencies)),
             max_interruptions=wanted.max_interruptions,
+            parent=wanted.parent,
         )
         self.jobs[job.id] = job
         for needed in job.needs:
@@ -140,6 +141,11 @@ class Model:
             names[id] = answers[id][0]
         self.__dict__ = trial.__dict__
         return [answers[wanted.id] for wanted in batch]
+
+    def submit_children(self, token: Token, batch: Sequence[Any], now: int) -> list[tuple[str, str, bool]]:
+        """All or none, and only for whoever holds the token."""
+        self.holder(token)
+        return self.submit_many(batch, now)
 
     # What people and the engine say
 

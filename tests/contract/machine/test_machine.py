@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from machine import family_variants  # noqa: F401 - it plants its own
 from machine.rules import LedgerMachine
 from machine.trial import Disagreement
 from machine.variants import VARIANTS, Variant

@@ -94,6 +94,21 @@ class Trial:
         first = self.wish(one)
         return deeds.submit_many([needing(self.wish(two), first.id), first], self.tick())
 
+    def _submit_children(self, number: int, one: dict[str, Any], two: dict[str, Any], shape: str) -> Deed | None:
+        token = self.current(number)
+        return self.children_of(token, one, two, shape) if token else None
+
+    def children_of(self, token: Token, one: dict[str, Any], two: dict[str, Any], shape: str) -> Deed:
+        """Children under a few names, so that an attempt finds what one before it has submitted."""
+        first, second = self._child(token, "first", one), self._child(token, "second", two)
+        join = needing(self._child(token, "join", one), first.id, second.id)
+        batch = {"one": [first], "two": [second, first], "join": [join, second, first]}[shape]
+        return deeds.submit_children(token, batch, self.tick())
+
+    def _child(self, token: Token, name: str, wish: dict[str, Any]) -> Submission:
+        digits = hashlib.blake2b(f"{token[0]} {name}".encode(), digest_size=6).hexdigest()
+        return Submission(id=f"00000000-0000-4000-9000-{digits}", version=1, parent=token[0], **wish)
+
     def _claim(self, kinds: Sequence[str], owner: str) -> Deed:
         return deeds.claim(kinds, self.new_id(), owner, self.tick())
 
