@@ -16,6 +16,7 @@ import coroutines
 import governor
 import graph
 import machine
+import mail
 import peers
 import scale
 import start
@@ -28,7 +29,7 @@ from figures import keep, show
 
 BENCHMARKS = {
     one.__name__: one.measure
-    for one in (submit, work, wake, takeover, tools, scale, start, peers, children, coroutines, graph, governor)
+    for one in (submit, work, wake, takeover, tools, scale, start, peers, children, coroutines, graph, governor, mail)
 }
 ROUNDS, QUICK_ROUNDS = 5, 2
 PLACE = Path(__file__).parents[1] / "build"
