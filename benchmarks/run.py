@@ -17,6 +17,7 @@ import coroutines
 import governor
 import graph
 import machine
+import mail
 import peers
 import scale
 import start
@@ -42,6 +43,7 @@ BENCHMARKS = {
         coroutines,
         graph,
         governor,
+        mail,
         checkpoints,
     )
 }
