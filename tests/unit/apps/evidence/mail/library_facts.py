@@ -75,9 +75,10 @@ def _attachments(message: Message, fact: str, policy: Policy[Any]) -> list[tuple
     while stack:
         part = stack.pop()
         type_, name = part.get_content_type(), part.get_filename()
+        held = name is not None or part.get_content_disposition() == "attachment"
         if part.get_content_maintype() == "multipart":
             stack += reversed(part.get_payload())
-        elif type_ not in ("text/plain", "text/html") or name is not None or part.get_content_disposition():
+        elif type_ not in ("text/plain", "text/html") or held:
             content = _tried(_content, part)
             found.append((type_, _text(name, policy), Digest.of(content) if isinstance(content, bytes) else content))
     return found
