@@ -202,6 +202,13 @@ def work(trial: Calm, performance: Performance) -> None:
         performance.tried("close", engine.close)
 
 
+KEEPERS = [request(0, "keep")]
+
+
+def _to_keep(folder: Path) -> Calm:
+    return _submitted(folder, KEEPERS)
+
+
 def deliver(trial: Calm, performance: Performance) -> None:
     engine = perenne.open(trial.root, trial.app)
     with performance.counting():
@@ -226,5 +233,6 @@ OPERATIONS = (
     _operation("work", _submitted, work),
     _operation("recover a stage", _after_a_death("publish.staged"), work),
     _operation("recover a result", _after_a_death("acknowledge.begun"), work),
+    _operation("keep files", _to_keep, work),
     _operation("deliver", _worked_off, deliver),
 )
