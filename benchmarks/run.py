@@ -11,10 +11,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+import checkpoints
 import children
 import coroutines
+import governor
 import graph
 import machine
+import mail
 import peers
 import scale
 import start
@@ -27,7 +30,22 @@ from figures import keep, show
 
 BENCHMARKS = {
     one.__name__: one.measure
-    for one in (submit, work, wake, takeover, tools, scale, start, peers, children, coroutines, graph)
+    for one in (
+        submit,
+        work,
+        wake,
+        takeover,
+        tools,
+        scale,
+        start,
+        peers,
+        children,
+        coroutines,
+        graph,
+        governor,
+        mail,
+        checkpoints,
+    )
 }
 ROUNDS, QUICK_ROUNDS = 5, 2
 PLACE = Path(__file__).parents[1] / "build"

@@ -14,7 +14,7 @@ from perenne import config
 from perenne.apps.evidence.mail import artefact
 from perenne.runtime import resource_page, snapshot, view
 from perenne.store import graph
-from perenne.surfaces.cli import documents
+from perenne.surfaces.cli import documents, groups
 from perenne.surfaces.cli.main import cli
 from perenne.surfaces.faults import Exit
 
@@ -105,16 +105,29 @@ def _commands() -> Iterator[str]:
     yield from ["## Commands", ""]
     context = click.Context(cli, info_name="perenne")
     for name, command in sorted(cli.commands.items()):
-        inner = click.Context(command, info_name=name, parent=context)
-        yield from [f"### {name}", ""]
-        yield from (line.rstrip() for line in inspect.cleandoc(command.help or "").splitlines())
-        yield from ["", "```", f"perenne {name} {' '.join(command.collect_usage_pieces(inner))}", "```", ""]
-        own = [param for param in command.params if isinstance(param, click.Option)]
-        rows = [record for param in own if (record := param.get_help_record(inner))]
-        if rows:
-            yield from ["| option | |", "| --- | --- |"]
-            yield from (f"| `{_cell(said)}` | {_cell(text)} |" for said, text in rows)
-            yield ""
+        yield from _command(name, command, context)
+    for name in groups.names():
+        group = groups.load(name)
+        if isinstance(group, click.Group):
+            yield from [f"## Commands of the application {name}", ""]
+            inner = click.Context(group, info_name=name, parent=context)
+            for word in sorted(group.list_commands(inner)):
+                if (command := group.get_command(inner, word)) is not None:
+                    yield from _command(word, command, inner)
+
+
+def _command(name: str, command: click.Command, context: click.Context) -> Iterator[str]:
+    inner = click.Context(command, info_name=name, parent=context)
+    path = inner.command_path.removeprefix("perenne ")
+    yield from [f"### {path}", ""]
+    yield from (line.rstrip() for line in inspect.cleandoc(command.help or "").splitlines())
+    yield from ["", "```", f"{inner.command_path} {' '.join(command.collect_usage_pieces(inner))}", "```", ""]
+    own = [param for param in command.params if isinstance(param, click.Option)]
+    rows = [record for param in own if (record := param.get_help_record(inner))]
+    if rows:
+        yield from ["| option | |", "| --- | --- |"]
+        yield from (f"| `{_cell(said)}` | {_cell(text)} |" for said, text in rows)
+        yield ""
 
 
 def _cell(text: str) -> str:

@@ -21,6 +21,7 @@ MANIFEST = "workspace.toml"
 TABLE = "settings"  # of the manifest
 FILE_BYTES = 1 << 20
 SLOTS = range(1, 1025)
+COROUTINES = range(1, 10_001)
 COLOURS = ("auto", "always", "never")
 LEVELS = ("info", "warning", "error")
 # Of other parts of this program; every other name that begins so is a mistake.
@@ -45,6 +46,7 @@ class Settings:
         app: an installed application, or `module:name`; None where nobody says.
         app_folder: where `module:name` is importable.
         slots: jobs that one worker runs at the same time, 1 to 1024.
+        coroutines: handlers that one worker awaits at the same time, besides those slots, 1 to 10,000.
         color: auto, always or never; auto is a terminal without NO_COLOR.
         allow_filesystems: types of unsafe file systems on which a new workspace is made in spite of the danger.
         log_level: what a worker says of the jobs it ends: info all, warning all but COMPLETED, error FAILED and DEAD.
@@ -55,6 +57,7 @@ class Settings:
     app: str | None = None
     app_folder: Path = Path()
     slots: int = 1
+    coroutines: int = 1_000
     allow_filesystems: tuple[str, ...] = ()
     color: str = "auto"
     log_level: str = "info"
@@ -105,6 +108,9 @@ FIELDS: dict[str, Field] = {
     "workspace": Field(_text, "a folder"),
     "app": Field(_text, "an installed application, or module:name"),
     "slots": Field(_number(SLOTS), f"a whole number from {SLOTS[0]} to {SLOTS[-1]}", in_workspace=True),
+    "coroutines": Field(
+        _number(COROUTINES), f"a whole number from {COROUTINES[0]} to {COROUTINES[-1]}", in_workspace=True
+    ),
     "allow_filesystems": Field(_names, "types of file systems, such as fuse.sshfs"),
     "color": Field(_word(COLOURS), f"one of {', '.join(COLOURS)}", in_workspace=True),
     "log_level": Field(_word(LEVELS), f"one of {', '.join(LEVELS)}", in_workspace=True),

@@ -39,6 +39,7 @@ class Task(Generic[P, R]):
     def enqueue(self, *args: Any, **kwargs: Any) -> Receipt:
         """Submit this call as a job of the innermost open engine, else of the app's own workspace.
 
+        Inside a handler it is a child of that handler's job, as `Context.submit` makes it; equal calls are one child.
         Args: as the function takes them, without the context.
         Raises: InvalidInput: names the argument; NotAllowed: no engine is open; and whatever `Engine.submit` raises.
         Guarantees: as `Engine.submit`.
@@ -57,7 +58,7 @@ class Task(Generic[P, R]):
     def options(self, **wishes: Any) -> Call:
         """The same task with wishes for its next job, such as `key`, `priority`, `not_before`, `patience_s`.
 
-        Args: wishes: as `Engine.submit` names them.
+        Args: wishes: as `Engine.submit` names them; inside a handler also `name`.
         """
         return Call(self.kind, self._signature, self._nearest, wishes)
 

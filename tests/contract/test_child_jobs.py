@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perenne.core import identity
+from perenne.core import events, identity
 from perenne.core.job import Receipt, Submission, Token
 from perenne.core.states import JobState
 from perenne.errors import DependencyCycle, DuplicateJob, InvalidInput, JobNotFound, QueueFull, StaleToken
@@ -51,6 +51,24 @@ def test_the_same_child_is_stored_once(room: Any) -> None:
     assert again.number == token.number + 1
     (found,) = submit(room, again, child(room, again))
     assert (found.job_id, found.reused) == (first.job_id, True)
+
+
+@pytest.mark.parametrize("end", [S.FAILED, S.CANCELLED, S.DEAD])
+def test_a_parent_that_is_started_again_finds_its_children(room: Any, end: S) -> None:
+    """A person's requeue begins the count of attempts anew, and forgets no child, however either of them ended."""
+    token = room.running()
+    (first,) = submit(room, token, child(room, token))
+    room.tell(first.job_id, events.Cancel())
+    if end is S.CANCELLED:
+        room.tell(token.job_id, events.Cancel())
+        room.end(token)
+    else:
+        room.end(token, events.GaveUp("no") if end is S.FAILED else None, overrun="much" if end is S.DEAD else None)
+    assert room.state(token.job_id) is end
+    room.tell(token.job_id, events.Requeue("once more"))
+    again = room.claim().token
+    (found,) = submit(room, again, child(room, again))
+    assert (found.job_id, found.state, found.reused) == (first.job_id, S.CANCELLED, True)
 
 
 def test_a_stale_attempt_stores_no_child(room: Any) -> None:

@@ -88,3 +88,9 @@ def test_a_move_without_a_place_stops_the_generator(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(life_picture, "TABLE", (*TABLE, added))
     with pytest.raises(SystemExit, match="COMPLETED → DEAD"):
         life_picture.draw()
+
+
+def test_the_commands_of_an_application_stand_in_the_page() -> None:
+    """Whoever looks for `perenne evidence …` finds each of its commands under its own heading."""
+    headings = set(re.findall(r"^### evidence (\S+)$", generate.pages()["cli.md"], re.MULTILINE))
+    assert headings >= {"mail", "submit", "run", "export", "status"}

@@ -74,6 +74,12 @@ def use_every_verb(context: Context, order: Order) -> dict[str, Any]:
     }
 
 
+def print_things(context: Context, order: Order) -> None:
+    print("one")
+    print("a", "b", sep="\n", end="")
+    print("half", end="", file=sys.stderr)
+
+
 def segfault(context: Context, order: Order) -> None:
     ctypes.string_at(0)
 

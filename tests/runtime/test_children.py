@@ -104,6 +104,16 @@ def test_every_verb_reaches_the_worker(engine: Engine) -> None:
     assert_well(engine)
 
 
+def test_what_a_child_prints_carries_its_job(engine: Engine, capfd: pytest.CaptureFixture[str]) -> None:
+    """Each line, whole or not, on either stream; the worker's output tells whose it is."""
+    job = run(engine, "print_things")
+    assert job.state is S.COMPLETED
+    out, err = capfd.readouterr()
+    assert out.splitlines() == [f"{job.id}  one", f"{job.id}  a", f"{job.id}  b"]
+    assert err.splitlines() == [f"{job.id}  half"]
+    assert_well(engine)
+
+
 @pytest.mark.parametrize(
     ("what", "said"),
     [

@@ -247,6 +247,9 @@ def test_a_result_that_cannot_be_kept_fails_after_one_run(trial: Trial, make_kin
     job = trial.run(make_kind(handler))
     assert (job.state, job.spent, calls) == (S.FAILED, 1, [1])
     assert job.diagnostic.startswith("result: ")
+    assert job.diagnostic.count("result: ") == 1
+    if name.startswith("half"):
+        assert "it holds half a character (a lone surrogate)" in job.diagnostic
     if name.startswith("256"):
         assert "262146 bytes, the limit is 262144" in job.diagnostic
 

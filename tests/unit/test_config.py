@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from perenne import config
+from perenne.core import limits
 from perenne.errors import InvalidInput, StoreFailed
 
 ID = "00000000-0000-4000-8000-000000000001"
@@ -91,7 +92,7 @@ def test_the_only_workspace_below_is_found(project: Path) -> None:
         ("slots = 1.5", {}, "slots is 1.5; give a whole number"),
         ("slots = [1]", {}, "slots is [1]; give a whole number"),
         ("slot = 1", {}, "slot is not a setting; did you mean slots?"),
-        ("zzz = 1", {}, "zzz is not a setting; known are workspace, app, slots, allow_filesystems, color, log_level"),
+        ("zzz = 1", {}, "zzz is not a setting; known are workspace, app, slots, coroutines, allow_"),
         ('color = "red"', {}, "color is 'red'; give one of auto, always, never"),
         ('app = ""', {}, "app is ''; give an installed application, or module:name"),
         ("workspace = 3", {}, "workspace is 3; give a folder"),
@@ -136,3 +137,9 @@ def test_a_variable_that_means_nothing_is_told() -> None:
     """A misspelt variable is named with the nearest; those of others are nobody's business."""
     (told,) = config.unknown_variables({"PERENNE_SLOT": "3", "PERENNE_DEBUG": "1", "PATH": "x", "PERENNE_APP": "y"})
     assert told == "PERENNE_SLOT means nothing; did you mean PERENNE_SLOTS?"
+
+
+def test_a_bound_of_a_setting_is_that_of_the_engine() -> None:
+    """The command line refuses no number of coroutines that the engine takes, and takes none that it refuses."""
+    assert config.Settings().coroutines == limits.COROUTINES
+    assert (config.COROUTINES[0], config.COROUTINES[-1]) == (1, limits.COROUTINES_MOST)

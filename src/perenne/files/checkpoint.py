@@ -70,7 +70,7 @@ class Files:
         """
         path = self.lock
         patient_until = time.monotonic() + PATIENCE_S
-        while (lock := Lock.take(path, text=f"pid {os.getpid()}\n")) is None:
+        while (lock := Lock.take(path, text=None)) is None:
             if time.monotonic() > patient_until:
                 raise StoreBusy(
                     f"checkpoint of job {self.job_id}: {kernel_locks.sentence(kernel_locks.holders(path))} held its "

@@ -53,11 +53,18 @@ _DECODE = msgspec.msgpack.Decoder(Checkpoint).decode
 
 def encode(checkpoint: Checkpoint) -> bytes:
     """The record: head, body, and the SHA-256 of both."""
+    return encode_with_digest(checkpoint)[0]
+
+
+def encode_with_digest(checkpoint: Checkpoint) -> tuple[bytes, str]:
+    """The record, and the SHA-256 of all its bytes in hexadecimal: a large state is read once for both sums."""
     body = _ENCODE(checkpoint)
     head = _HEAD.pack(MAGIC, FORMAT, _HEAD.size + len(body) + _SUM_BYTES)
     found = hashlib.sha256(head)
     found.update(body)
-    return b"".join((head, body, found.digest()))
+    checksum = found.digest()
+    found.update(checksum)
+    return b"".join((head, body, checksum)), found.hexdigest()
 
 
 def decode(data: bytes) -> Checkpoint:

@@ -101,8 +101,18 @@ def _answer(kind: Kind, value: object, log: Log) -> events.Answer:
         return events.Returned(encoded)
     except (TypeError, ValueError, RecursionError, TooLarge) as error:
         # Running again would give the same value: one run is enough to know.
-        log.write("error", "result_refused", error=str(error))
-        return events.Raised(f"result: {error}", retryable=False, backoff=kind.backoff)
+        sentence = _of_result(error)
+        log.write("error", "result_refused", error=sentence)
+        return events.Raised(sentence, retryable=False, backoff=kind.backoff)
+
+
+def _of_result(error: Exception) -> str:
+    """Why a result cannot be kept, as a sentence that begins with its field, once."""
+    if isinstance(error, TooLarge):
+        return str(error)
+    if isinstance(error, UnicodeEncodeError):
+        return "result: it holds half a character (a lone surrogate), which UTF-8 cannot; return whole text, or bytes"
+    return f"result: {error}"
 
 
 def _with(kind: Kind, answer: events.Answer, also: Callable[[Any], object] | None, log: Log) -> events.Answer:

@@ -25,7 +25,7 @@ from perenne.core import events
 from perenne.core.kind import Kind
 from perenne.errors import Unwound
 from perenne.files.workspace import Workspace
-from perenne.runtime import call, clock, importable, kernelcalls, lookup, memory, toolhost
+from perenne.runtime import call, clock, importable, kernelcalls, lookup, memory, prints, toolhost
 from perenne.runtime.hearing import Hearing
 from perenne.runtime.importable import Reference
 from perenne.runtime.link import Link
@@ -90,7 +90,7 @@ class Child:
 
     def _perform(self, claim: Claim, serial: int, left_s: float | None, caller: Caller) -> Ended:
         measured = memory.reset_peak()
-        with self._hearing.of(serial) as wishes:
+        with self._hearing.of(serial) as wishes, prints.labelled(claim.job.id):
             context = self._context(claim, wishes, left_s, caller)
             answer = self._answer(context, wishes, RemoteLog(caller))
         caller.close()

@@ -188,12 +188,12 @@ def kinds(ward: Ward) -> Iterator[Finding]:
 def wall_limits(ward: Ward) -> Iterator[Finding]:
     """Kinds whose attempts have a hard limit that nobody can enforce, because they run in a thread."""
     kinds = [] if ward.app is None else [kind for kind in ward.app.kinds if kind.wall_limit_s is not None]
-    bare = [str(kind) for kind in kinds if kind.isolation == "thread"]
+    bare = [str(kind) for kind in kinds if kind.isolation == "thread" and not kind.awaits]
     if bare:
         sentence = f"{some(bare)}: wall_limit_s in a thread, which cannot be ended; a runaway takes its worker along"
         yield warn("wall limits", sentence, "give isolation='process' to these kinds")
     elif kinds:
-        yield ok("wall limits", "every kind with a hard limit runs in a child")
+        yield ok("wall limits", "every kind with a hard limit runs in a child, or is a coroutine, which is cancelled")
 
 
 def files(ward: Ward) -> Iterator[Finding]:

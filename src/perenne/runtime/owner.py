@@ -58,6 +58,7 @@ def take(workspace: Workspace, *, alone: bool) -> Holding:
     try:
         atomic.make_folder(workspace.owners_folder)
         atomic.make_folder(workspace.children_folder)
+        atomic.make_folder(workspace.checkpoints_folder)  # of a workspace from before there were any, or of a lost one
         while (own := Lock.take(workspace.lock_of(owner.id), text=text)) is None:
             pass  # a recovery took the new file for one of a dead owner, and is removing it
     except BaseException:

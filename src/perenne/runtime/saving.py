@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -24,6 +24,7 @@ from perenne.errors import (
     InvalidInput,
     OutcomeUnknown,
     StorageError,
+    StoreFailed,
 )
 from perenne.files import atomic, record
 from perenne.files.checkpoint import Files, Named
@@ -84,7 +85,11 @@ class Saving:
 
         Raises: one of `REFUSALS`; StoreBusy, StoreFailed: it is not known yet.
         """
-        with self.store.locked():
+        with ExitStack() as locked:
+            try:
+                locked.enter_context(self.store.locked())
+            except StoreFailed as error:
+                raise CheckpointUnreadable(f"its lock could not be taken: {error}") from error
             saved = self.store.last()
             return None if saved is None else self._restored(saved)
 
@@ -113,7 +118,7 @@ class Saving:
         if encoded == self._last and also is None:
             return Kept.UNCHANGED
         self._generation += 1
-        data = self._record(encoded, progress)
+        data, digest = self._record(encoded, progress)
         large = len(encoded) > limits.STATE_IN_ROW_BYTES
         saved = Saved(
             attempt=self._token.attempt,
@@ -121,7 +126,7 @@ class Saving:
             generation=self._generation,
             sequences=self.sequences,
             size_bytes=len(data),
-            digest=hashlib.sha256(data).hexdigest(),
+            digest=digest,
             record=None if large else data,
             saved_at=now,
         )
@@ -130,8 +135,8 @@ class Saving:
         self._last, self.stands = encoded, True
         return kept
 
-    def _record(self, state: bytes, progress: Progress) -> bytes:
-        return record.encode(
+    def _record(self, state: bytes, progress: Progress) -> tuple[bytes, str]:
+        return record.encode_with_digest(
             record.Checkpoint(
                 job=self._job_id,
                 kind=self._kind.name,

@@ -57,8 +57,9 @@ class Accounts:
         """
 
         def work(tx: Transaction) -> bool:
-            mine = _held(tx, asks)
-            return mine is not None and _verdict(tx, mine, asks).grant == mine.reservation
+            held = reservations.all(tx)
+            mine = _of(held, asks)
+            return mine is not None and _verdict(tx, mine, held, asks).grant == mine.reservation
 
         return self._driver.read(work)
 
@@ -66,7 +67,7 @@ class Accounts:
         """The running attempt holds nothing any more, and waits; false when it is no longer this attempt's."""
 
         def work(tx: Transaction) -> bool:
-            mine = _held(tx, asks)
+            mine = _of(reservations.all(tx), asks)
             sentence = "it asks for its next sequence"
             return mine is not None and reservations.give_back(tx, mine.job, mine.attempt, sentence, asks.now)
 
@@ -76,10 +77,11 @@ class Accounts:
         """What the waiting attempt is granted, written in the same transaction; None while it must wait."""
 
         def work(tx: Transaction) -> Reservation | None:
-            mine = _held(tx, asks)
+            held = reservations.all(tx)
+            mine = _of(held, asks)
             if mine is None:
                 return None
-            verdict = _verdict(tx, mine, asks)
+            verdict = _verdict(tx, mine, held, asks)
             if verdict.grant is None:
                 reservations.give_back(tx, mine.job, mine.attempt, verdict.sentence, asks.now)
             else:
@@ -98,12 +100,12 @@ class Next(NamedTuple):
     now: int
 
 
-def _held(tx: Transaction, asks: Next) -> Held | None:
-    return next((one for one in reservations.all(tx) if one.attempt == asks.token.attempt), None)
+def _of(held: list[Held], asks: Next) -> Held | None:
+    return next((one for one in held if one.attempt == asks.token.attempt), None)
 
 
 def _waits(tx: Transaction, asks: Next) -> bool:
-    mine = _held(tx, asks)
+    mine = _of(reservations.all(tx), asks)
     return mine is not None and mine.waits_for is not None
 
 
@@ -120,9 +122,8 @@ class _Waiting(NamedTuple):
         return self.since is not None and now - self.since >= policy.ageing_s * 1e6
 
 
-def _verdict(tx: Transaction, mine: Held, asks: Next) -> Verdict:
+def _verdict(tx: Transaction, mine: Held, held: list[Held], asks: Next) -> Verdict:
     """What one attempt gets if it asks anew, and those that wait with a better place are asked before it."""
-    held = reservations.all(tx)
     live = [one.reservation for one in held if one.attempt != mine.attempt and one.waits_for is None]
     kept: Reservation | None = None
     first = True

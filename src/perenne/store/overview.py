@@ -136,7 +136,7 @@ def find(driver: Driver, prefix: str) -> str:
     if len(found) > 1:
         named = ", ".join(found[:_NAMED]) + (" and more" if len(found) > _NAMED else "")
         raise InvalidInput(
-            f"job: {prefix!r} begins {len(found[:_NAMED])} ids or more: {named}; give more of it",
+            f"job: {prefix!r} is the beginning of more than one id: {named}; give more of it",
             field="job",
             value=prefix,
         )

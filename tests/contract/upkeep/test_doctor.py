@@ -616,6 +616,15 @@ def test_a_hard_limit_in_a_thread_is_named(place: Any, limit_s: float, isolation
     assert all("slow@1" in finding.sentence for finding in found if finding.verdict == "warn")
 
 
+def test_a_hard_limit_of_a_coroutine_is_in_order(place: Any) -> None:
+    """E-R2: past its limit a coroutine is cancelled, so nobody is told to put it into a child."""
+
+    async def wait(context: Any, input: object) -> None: ...
+
+    app = App(place.workspace.app, [Kind("waits", 1, wait, Any, wall_limit_s=60.0)])
+    assert [finding.verdict for finding in named(look(place, app), "wall limits")] == ["ok"]
+
+
 def test_the_app_says_what_it_sees(place: Any) -> None:
     """An app's own look stands among the findings, deep or not as asked; one that fails is a finding too."""
 

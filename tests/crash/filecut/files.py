@@ -42,7 +42,8 @@ class Files:
 
     def adopt(self) -> None:
         for folder, _, names in os.walk(self._root):
-            if place := os.path.relpath(folder, self._root).removeprefix("."):
+            place = os.path.relpath(folder, self._root)
+            if place != ".":
                 self._recorder.note("adopt_folder", place)
             for path in (os.path.join(folder, name) for name in names):
                 if modes.S_ISREG(os.lstat(path).st_mode) and not path.endswith("-shm"):

@@ -37,6 +37,8 @@ def test_what_was_encoded_comes_back(state: bytes, total: int | None) -> None:
     one = msgspec.structs.replace(ONE, state=state, total=total)
     assert record.decode(record.encode(one)) == one
     assert record.encode(one) == record.encode(msgspec.structs.replace(one))
+    data, digest = record.encode_with_digest(one)
+    assert (data, digest) == (record.encode(one), hashlib.sha256(data).hexdigest())
 
 
 def test_every_shorter_or_longer_record_is_refused() -> None:

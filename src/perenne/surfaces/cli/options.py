@@ -37,6 +37,11 @@ class Job(click.ParamType):  # type: ignore[type-arg]  # not generic in older ve
 
     name = "job"
 
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not str(value).strip():
+            self.fail(f"{value!r} is empty; give the id of a job, or the beginning of it", param, ctx)
+        return value
+
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
         from click.shell_completion import CompletionItem
 

@@ -20,15 +20,20 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 5.0  # another process may be making the same workspace at this moment
 _SPOKEN = {"info": (), "warning": ("COMPLETED",), "error": ("COMPLETED", "CANCELLED")}  # what is left unsaid
+_allowed = click.option(
+    "--allow-filesystem",
+    "allowed",
+    multiple=True,
+    metavar="TYPE",
+    help="An unsafe file system to accept when the workspace is made; for ever.",
+)
 
 
 @click.command(short_help="Make a workspace.")
 @click.argument("app", required=False)
 @options.maybe_workspace
 @click.option("--name", help="What people call it; else the name of the application.")
-@click.option(
-    "--allow-filesystem", "allowed", multiple=True, metavar="TYPE", help="An unsafe file system to accept; for ever."
-)
+@_allowed
 @click.pass_context
 def init(
     ctx: click.Context, app: str | None, workspace: Path | None, name: str | None, allowed: tuple[str, ...]
@@ -52,9 +57,19 @@ def init(
 @click.argument("app", required=False)
 @options.maybe_workspace
 @click.option("--slots", type=int, help="Jobs at the same time, 1 to 1024; else as the settings say, else 1.")
+@click.option("--coroutines", type=int, help="Handlers to await at the same time, 1 to 10000, in no slot; else 1000.")
+@_allowed
 @click.option("--until-idle", is_flag=True, help="End when nothing is due, instead of waiting for more.")
 @click.pass_context
-def worker(ctx: click.Context, app: str | None, workspace: Path | None, slots: int | None, until_idle: bool) -> int:
+def worker(
+    ctx: click.Context,
+    /,
+    app: str | None,
+    workspace: Path | None,
+    allowed: tuple[str, ...],
+    until_idle: bool,
+    **places: int | None,
+) -> int:
     """Do the jobs of APP until told to stop; settles first what a dead worker left.
 
     Makes the workspace when there is none, in ./NAME-OF-THE-APP unless told otherwise.
@@ -65,7 +80,7 @@ def worker(ctx: click.Context, app: str | None, workspace: Path | None, slots: i
     """
     import perenne
 
-    said = options.settings(ctx, app=app, workspace=_text(workspace), slots=slots)
+    said = options.settings(ctx, app=app, workspace=_text(workspace), allow_filesystems=allowed or None, **places)
     found = options.app_of(ctx, app, said)
     root = place_of(said, found)
     made = _made(root, found, said)
@@ -74,7 +89,7 @@ def worker(ctx: click.Context, app: str | None, workspace: Path | None, slots: i
         log.say(f"workspace {root}{', made now' if made else ''}")
         log.begin(said, until_idle)
         engine.on_end(log.ended)
-        report = engine.work(slots=said.slots, stay=not until_idle)
+        report = engine.work(slots=said.slots, coroutines=said.coroutines, stay=not until_idle)
         log.say(f"ended {views.count(report.ended, 'attempt')}; jobs: {views.states(engine.counts())}")
         if report.recovered:
             log.say(f"recovered {views.count(report.recovered, 'job')} of workers that had died")

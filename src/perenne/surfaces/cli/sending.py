@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perenne.surfaces import faults, views
-from perenne.surfaces.cli import options
+from perenne.surfaces.cli import inputs, options
 from perenne.surfaces.cli.bar import Bar
 from perenne.surfaces.cli.run import place_of
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from perenne import App, Engine, Kind
 
 _REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-INPUT_LINE_BYTES = 1 << 20
 MOST_AT_ONCE = 100
 PATIENCE_S = 3600.0  # of one wait; then the wait begins anew
 
@@ -29,12 +27,20 @@ PATIENCE_S = 3600.0  # of one wait; then the wait begins anew
 @click.argument("words", nargs=-1, required=True, metavar="[APP] KIND [INPUT]")
 @options.maybe_workspace
 @click.option(
-    "--many", type=click.Path(), metavar="FILE", help="One job for each line of FILE (- is the standard input)."
+    "--many",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    metavar="FILE",
+    help="One job for each line of FILE (- is the standard input).",
 )
 @click.option("--key", help="The same key and content again is the same job; with --many, KEY:1, KEY:2 and so on.")
 @click.option("--queue", help="Else the kind's own.")
 @click.option("--priority", type=int, default=0, show_default=True, help="-1000 to 1000, higher first.")
 @click.option("--after", "depends_on", multiple=True, type=options.Job(), help="A job to wait for; may be given again.")
+@click.option(
+    "--on-dependency",
+    metavar="POLICY",
+    help="When one of them ends badly: block (the default), fail, or continue once all have ended.",
+)
 @click.option("--not-before", metavar="TIME", help="As 2027-01-15T08:00:00+01:00.")
 @click.option("--max-attempts", type=int, help="1 to 100; else the kind's own.")
 @options.as_json
@@ -60,7 +66,7 @@ def submit(words: tuple[str, ...], workspace: Path | None, many: str | None, as_
         chosen = _wishes(engine, wishes)
         if many is not None:
             return _Many(engine, kind, many, chosen, as_json).send()
-        _say(engine.submit(kind, _input(kind, text), **chosen), as_json)
+        _say(engine.submit(kind, inputs.one(kind, text), **chosen), as_json)
     return faults.Exit.DONE
 
 
@@ -112,20 +118,6 @@ def _wishes(engine: Engine, given: dict[str, Any]) -> dict[str, Any]:
     return chosen
 
 
-def _input(kind: Kind, text: str | None) -> bytes:
-    """The input as it was given; without one, nothing where the kind takes that, else no fields."""
-    from perenne.errors import InvalidInput
-
-    if text is None:
-        try:
-            return kind.encode_input(b"null")
-        except InvalidInput:
-            return b"{}"
-    if text != "-":
-        return text.encode("utf-8", "surrogateescape")
-    return sys.stdin.buffer.read(INPUT_LINE_BYTES) if sys.stdin is not None else b""
-
-
 def _say(receipt: Any, as_json: bool) -> None:
     new = "reused" if receipt.reused else "new"
     if as_json:
@@ -161,8 +153,9 @@ class _Many:
             for _ in self._inputs():
                 self._lines += 1
         batch: list[tuple[int, bytes]] = []
+        entries = self._inputs()
         try:
-            for entry in self._inputs():
+            for entry in entries:
                 batch.append(entry)
                 if len(batch) >= self._room():
                     self._store(batch)
@@ -175,23 +168,7 @@ class _Many:
         return faults.Exit.DONE
 
     def _inputs(self) -> Iterator[tuple[int, bytes]]:
-        """Number and input of each line that is not blank, checked.
-
-        Raises: InvalidInput, TooLarge: names the line.
-        """
-        from perenne.errors import UsageError
-
-        with click.open_file(self._file, "rb") as file:
-            number = 0
-            while line := file.readline(INPUT_LINE_BYTES):
-                number += 1
-                if not line.strip():
-                    continue
-                try:
-                    self._kind.encode_input(line.strip())
-                except UsageError as error:
-                    raise type(error)(f"{self._file}, line {number}: {error}", **error.facts) from None
-                yield number, line.strip()
+        return inputs.lines(self._kind, self._file)
 
     def _room(self) -> int:
         """How many to send at once: what the queue has room for, at least one, which then waits."""

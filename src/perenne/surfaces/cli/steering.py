@@ -120,16 +120,20 @@ def resolve(job: str, to: str, root: Path, reason: str, from_start: bool) -> int
 
 
 def _each(root: Path, jobs: Sequence[str], say: Callable[[Engine, str], Job | None], while_running: str = "") -> int:
-    """Say it to each job; one that refuses keeps no other from hearing it. The gravest exit code."""
+    """Say it to each job, once all of them are found; one that refuses keeps no other from hearing it.
+
+    Returns: the gravest exit code.
+    """
     from perenne.errors import EngineError
 
     code = faults.Exit.DONE
     with options.opened(root, "write") as engine:
-        for prefix in jobs:
+        found = list(dict.fromkeys(map(engine.view.find, jobs)))
+        for id in found:
             try:
-                job = say(engine, engine.view.find(prefix))
+                job = say(engine, id)
             except EngineError as error:
-                if len(jobs) == 1:
+                if len(found) == 1:
                     raise
                 options.note(f"perenne: {faults.sentence_of(error)}")
                 code = max(code, faults.fault_of(error).exit_code)
