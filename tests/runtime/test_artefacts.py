@@ -21,6 +21,8 @@ from perenne.store.retention import Rule
 from perenne.store.space import Gauge
 
 S = JobState
+
+
 def files(root: Path) -> list[str]:
     folder = root / ".perenne" / "artefacts"
     return sorted(path.name for path in folder.rglob("*") if path.is_file())

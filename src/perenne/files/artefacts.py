@@ -14,7 +14,7 @@ import re
 import stat as modes
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -74,7 +74,7 @@ def _write(file: BinaryIO, piece: bytes) -> None:
         rest = rest[file.write(rest) :]
 
 
-def _pieces(content: Content, check: Callable[[int], None]) -> Iterator[bytes]:
+def _pieces(content: Content, check: Callable[[int], None]) -> Generator[bytes, None, None]:
     """At least one piece, which may be empty."""
     if isinstance(content, bytes | bytearray | memoryview):
         data = bytes(content) if not isinstance(content, memoryview) else _whole(content, check)

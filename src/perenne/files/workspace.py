@@ -27,7 +27,7 @@ class Workspace:
 
     Args: id: UUID, also in the ledger. app: whose jobs these are. specimen: made for trials, crash points may be armed.
     runtime: where the engine keeps its own files, below the root. allow_filesystems: unsafe ones that are accepted.
-    retention, governor, artefacts: the tables of these names as they stand in the manifest, unchecked; None: there is none.
+    retention, governor, artefacts: these tables as they stand in the manifest, unchecked; None: there is none.
     """
 
     root: Path

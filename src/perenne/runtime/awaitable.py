@@ -20,8 +20,8 @@ from perenne.core.job import Need, Receipt, Submission
 from perenne.core.kind import Kind
 from perenne.core.publication import Publication
 from perenne.errors import InvalidInput, StaleToken
-from perenne.runtime.keeping import Content
 from perenne.runtime.context import Context, Give, Tables
+from perenne.runtime.keeping import Content
 from perenne.runtime.saving import Kept
 from perenne.runtime.stop import Stop
 

@@ -19,8 +19,8 @@ from perenne.core.job import Token
 from perenne.crashpoints import crash_point
 from perenne.errors import OutcomeUnknown, StorageError, StoreFailed
 from perenne.files import fresh
-from perenne.files.artefacts import Content as Content
 from perenne.files.artefacts import PIECE_BYTES, Staged, Store, prove, stage
+from perenne.files.artefacts import Content as Content
 from perenne.files.workspace import Workspace
 from perenne.runtime import artefact_rule
 from perenne.store.artefacts import Artefacts
@@ -87,9 +87,7 @@ def keep(
     room = artefact_rule.of(workspace)
     staged = stage(stage_folder(), content, lambda size_bytes: room.check(wanted.name, size_bytes))
     try:
-        return keeps.commit(
-            staged, msgspec.structs.replace(wanted, size_bytes=staged.size_bytes, digest=staged.digest)
-        )
+        return keeps.commit(staged, msgspec.structs.replace(wanted, size_bytes=staged.size_bytes, digest=staged.digest))
     finally:
         with contextlib.suppress(OSError):
             staged.path.unlink(missing_ok=True)
