@@ -41,6 +41,7 @@ POINTS: tuple[str, ...] = (
     "claim.written",
     "claim.committed",
     "run.looked_up",
+    "run.boundary",  # nothing durable; where a handler may be paused it may also die
     "run.copied",  # the tool's private copy stands
     "run.host_spawned",  # the parent of all tools of this worker
     "run.tool_requested",

@@ -91,6 +91,18 @@ def perenne_result(perenne_engine: Engine) -> Callable[..., Any]:
 
 
 @pytest.fixture
+def perenne_disturb(perenne_app: App, tmp_path: Path) -> Callable[..., dict[str, int]]:
+    """`perenne_disturb(submit)`: a pause, a stop, a cancel and a kill at each boundary; see `disturbing.disturb`."""
+    from perenne import disturbing
+
+    def disturb(submit: Callable[[Engine], Any], **wishes: Any) -> dict[str, int]:
+        __tracebackhide__ = True
+        return disturbing.disturb(tmp_path / "disturbed", perenne_app, submit, **wishes)
+
+    return disturb
+
+
+@pytest.fixture
 def perenne_crash(perenne_app: App, perenne_workspace: Path, perenne_clock: FakeClock) -> Callable[..., Crash]:
     """`perenne_crash(point, work=None)`: a process works in the workspace and is killed there; see `testing.crash`."""
     from perenne import testing

@@ -1,7 +1,7 @@
 """For the tests of an application: a clock that a test moves, a workspace for trials, a worker run to its rest.
 
 Public; the same as fixtures of pytest: `pytest_plugin`. What does not live here: a pretend store (the real one is fast
-enough in a temporary folder), and sleeping.
+enough in a temporary folder), sleeping, and a job that is disturbed (`disturbing`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import perenne
-from perenne import App, AsyncContext, JobState, Kind, testing
+from perenne import App, AsyncContext, JobState, Kind, testing, upkeep
 from perenne.core import limits
 from perenne.errors import EngineError, InvalidInput, TooLarge
 from perenne.runtime.saving import Kept
@@ -286,10 +286,36 @@ def test_a_newer_kind_takes_over(trial: Any, make_kind: Any) -> None:
     with trial.open(plain) as engine:
         testing.drain(engine, clock=trial.clock)
         assert engine.job(id).state is S.QUEUED
+    found = {kind: _said(trial.root, kind, "kinds") for kind in (plain, taking)}
+    assert [kind for kind in found if "trial.work@1" in found[kind]] == [plain]
     with trial.open(taking) as engine:
         testing.drain(engine, clock=trial.clock)
         assert engine.job(id).state is S.COMPLETED
     assert seen == [Newer(31)]
+
+
+def _said(root: Path, kind: Kind, name: str) -> str:
+    """What the doctor says about one thing, when the application has this kind."""
+    found = upkeep.doctor(root, App("trial", [kind]))
+    return " ".join(one.sentence for one in found if one.name == name)
+
+
+def test_the_doctor_finds_what_no_row_names(trial: Any, make_kind: Any) -> None:
+    """A file of a checkpoint from which no job goes on is named, and the next worker removes it."""
+    kind = make_kind(Walk(LARGE), state_type=State)
+    folder = trial.root / ".perenne" / "checkpoints"
+    with trial.open(kind) as engine:
+        engine.submit(kind, None)
+        testing.drain(engine, clock=trial.clock)
+    stray = folder / "01990000-0000-7000-8000-000000000000.1-00000000.1.next"
+    assert "no file is left" in _said(trial.root, kind, "checkpoints")
+    stray.write_bytes(b"half")
+    stray.chmod(0o600)
+    assert stray.name.partition(".")[0] in _said(trial.root, kind, "checkpoints")
+    with trial.open(kind) as engine:
+        engine.work()
+    assert "no file is left" in _said(trial.root, kind, "checkpoints")
+    assert files(trial.root) == []
 
 
 def test_an_older_kind_refuses_a_newer_state(trial: Any, make_kind: Any) -> None:

@@ -25,6 +25,7 @@ from perenne.store import space
 Plan = dict[str, Any]
 
 MOST_WAIT_S = 60.0
+SAVED = bytes(100_000)
 
 
 def act(context: Context, plan: Plan) -> object:
@@ -102,6 +103,11 @@ def die(context: Context, folder: Path) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def save(context: Context, folder: Path) -> None:
+    """Save more than fits a row."""
+    context.checkpoint(SAVED)
+
+
 STEPS = {
     "wait": wait,
     "deaf": deaf,
@@ -109,6 +115,7 @@ STEPS = {
     "may": may_publish,
     "freeze": freeze,
     "progress": progress,
+    "save": save,
     "publish": publish,
     "unchecked": unchecked,
     "fail": fail,
@@ -144,6 +151,7 @@ def look(publication: Publication) -> Published:
 SOON = Backoff(0.001, 0.001)
 KINDS = [
     Kind("act", 1, act, Plan, backoff=SOON),
+    Kind("saved", 1, act, Plan, backoff=SOON, state_type=bytes),
     Kind("frail", 1, act, Plan, backoff=SOON, interruptions=3),
     Kind("page", 1, act, Plan, backoff=SOON, publications=("page",), lookup=look),
 ]

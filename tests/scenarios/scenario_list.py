@@ -70,6 +70,7 @@ THREADS = {
     "C82": "aasmanj/altarwed#609",
     "C83": "It4innovations/hyperqueue#1059, #873, elastic/logstash#8218",
     "C84": "daintreehq/daintree#6053, matiaszanolli/ByroRedux#1702",
+    "C85": "LLNL/scr#174",
     "R01": "rails/solid_queue#324",
     "R02": "sparklemotion/sqlite3-ruby#558, #129",
     "R03": "tox-dev/filelock#635",

@@ -197,3 +197,31 @@ def test_c84_what_is_acknowledged_keeps_content_and_name(tmp_path: Path) -> None
     states = dict(disk.contents(page, "old text"))
     assert set().union(*states.values()) == {"old text", "new text"}
     assert states[len(disk.calls)] == {"new text"}
+
+
+def test_c85_a_bad_checkpoint_stops_its_job_and_no_worker(stage: Stage) -> None:
+    """Thread: a restart read a bad checkpoint, failed, was restarted, and read it again, for ever.
+
+    The job that saved it waits in RECOVERY_REQUIRED with the answer, and its handler is not called again; it has one
+    attempt, however many workers come. Every other job runs. A person lets it begin from the start.
+    """
+    with stage.open() as engine:
+        job = stage.submit(engine, "save die", "", kind="saved", max_attempts=10)
+        stage.dies()
+        path = stage.workspace.checkpoints_folder / f"{job}.chk"
+        path.write_bytes(path.read_bytes()[:-1])
+        others = []
+        for _ in range(3):
+            others.append(stage.submit(engine, "", kind="saved"))
+            with stage.open("work") as worker:
+                worker.work()
+        waits = engine.job(job)
+        assert (waits.state, waits.reason) == (S.RECOVERY_REQUIRED, "checkpoint_refused")
+        assert (waits.diagnostic or "").startswith("checkpoint_corrupt: ")
+        assert (len(stage.runs(job)), waits.number) == (1, 2)
+        assert {engine.job(other).state for other in others} == {S.COMPLETED}
+        engine.resolve(job, S.QUEUED, "it can be computed again", from_start=True)
+        with stage.open("work") as worker:
+            worker.work()
+        assert engine.job(job).state is S.COMPLETED
+    assert len(stage.runs(job)) == 2

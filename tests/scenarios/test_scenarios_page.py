@@ -24,7 +24,7 @@ NAME = re.compile(r"test_([cr]\d\d)_\w+")
 ASKED = [
     *[
         f"C{n:02}"
-        for n in (*range(1, 9), 10, 12, *range(15, 33), 37, 38, *range(41, 51), *range(55, 59), *range(62, 85))
+        for n in (*range(1, 9), 10, 12, *range(15, 33), 37, 38, *range(41, 51), *range(55, 59), *range(62, 86))
     ],
     *[f"R{n:02}" for n in (*range(1, 20), *range(36, 40), 46, *range(50, 55), 56)],
 ]
@@ -107,7 +107,7 @@ def test_every_scenario_has_a_test_or_a_reason() -> None:
     assert set(THREADS) == set(ASKED)
     assert tested | set(INSTEAD) == set(ASKED)
     assert tested & set(INSTEAD) == set()
-    assert len(ASKED) == len(set(ASKED)) == 97
+    assert len(ASKED) == len(set(ASKED)) == 98
 
 
 def test_nine_in_ten_are_tests_that_hold() -> None:

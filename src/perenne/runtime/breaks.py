@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from perenne.core.resources import Reservation
 from perenne.errors import InvalidInput, Unwound
+from perenne.runtime import disturbance
 from perenne.runtime.asks import Sequenced
 from perenne.runtime.wishes import Wishes
 
@@ -47,7 +48,7 @@ class Breaks:
 
         Raises: Unwound: it begins in a new frame. Cancelled.
         """
-        if self.sequenced is None or self.sequenced.may_go_on():
+        if self.sequenced is None or (self.sequenced.may_go_on() and not disturbance.gives_way()):
             return
         if not self._keeps_frame:
             self.broke = True

@@ -21,6 +21,7 @@ from perenne.errors import DiskLow, InvalidInput, StaleToken, StorageError, Unwo
 from perenne.files import atomic
 from perenne.files.artefacts import Staged
 from perenne.files.workspace import Workspace
+from perenne.runtime import disturbance
 from perenne.runtime.asks import Log as Log
 from perenne.runtime.asks import Right, Sequenced, Submits
 from perenne.runtime.asks import Tables as Tables
@@ -118,6 +119,7 @@ class Context(Family):
         Raises: Cancelled, Unwound: let them pass.
         """
         self.breaks.meet()
+        disturbance.at_boundary(self.job_id, self._wishes)
         if self._give is not None and not self._wishes.fenced:
             self._save_by_itself(self._give)
         self._wishes.meet()

@@ -15,6 +15,7 @@ from perenne.runtime.clock import Clock
 from perenne.runtime.findings import Finding, bad, ok, some, warn
 from perenne.runtime.lookup import stamp
 from perenne.store import disagreements
+from perenne.store.checkpoints import Checkpoints
 from perenne.store.driver import Driver
 from perenne.store.health import Health, Life, Stuck
 from perenne.store.owners import Owner, Owners
@@ -221,6 +222,22 @@ def _strangers(ward: Ward, logs: set[str]) -> Iterator[Finding]:
         yield ok("logs", "every log belongs to a job")
 
 
+def checkpoint_files(ward: Ward) -> Iterator[Finding]:
+    """Files of checkpoints from which no job goes on, listed before the ledger is asked; who saves holds the lock."""
+    folder = ward.workspace.checkpoints_folder
+    listed = {name.partition(".")[0] for name in _names(folder) if name.endswith((".chk", ".next"))}
+    kept = Checkpoints(ward.driver).kept()
+    left = [id for id in sorted(listed - kept.keys()) if not kernel_locks.holders(folder / f"{id}.chk.lock")]
+    if left:
+        yield warn(
+            "checkpoints",
+            f"files in {folder} from which no job goes on: {some(left)}",
+            "start a worker: it removes them",
+        )
+    else:
+        yield ok("checkpoints", f"{len(kept)} jobs have a checkpoint, and no file is left of others")
+
+
 def children(ward: Ward) -> Iterator[Finding]:
     """Lock files of attempts in children that are over, listed before the ledger is asked."""
     found = sorted(path.stem for path in ward.workspace.children_folder.glob("*.lock"))
@@ -249,5 +266,6 @@ CHECKS = (
     kinds,
     wall_limits,
     files,
+    checkpoint_files,
     children,
 )

@@ -88,9 +88,14 @@ def _worked_off(folder: Path) -> Calm:
     return trial
 
 
-def _after_a_death(point: str) -> Callable[[Path], Calm]:
+def _walking(folder: Path) -> Calm:
+    """One job that saves small states in its row and large ones in files."""
+    return _submitted(folder, [request(0, "walk")])
+
+
+def _after_a_death(point: str, make_it: Callable[[Path], Calm] | None = None) -> Callable[[Path], Calm]:
     def make(folder: Path) -> Calm:
-        trial = _submitted(folder, REQUESTS[:1])
+        trial = _submitted(folder, REQUESTS[:1]) if make_it is None else make_it(folder)
         trial.kill(trial.worker(point), point)
         return trial
 
@@ -202,13 +207,6 @@ def work(trial: Calm, performance: Performance) -> None:
         performance.tried("close", engine.close)
 
 
-KEEPERS = [request(0, "keep")]
-
-
-def _to_keep(folder: Path) -> Calm:
-    return _submitted(folder, KEEPERS)
-
-
 def deliver(trial: Calm, performance: Performance) -> None:
     engine = perenne.open(trial.root, trial.app)
     with performance.counting():
@@ -233,6 +231,8 @@ OPERATIONS = (
     _operation("work", _submitted, work),
     _operation("recover a stage", _after_a_death("publish.staged"), work),
     _operation("recover a result", _after_a_death("acknowledge.begun"), work),
-    _operation("keep files", _to_keep, work),
+    _operation("save checkpoints", _walking, work),
+    _operation("go on from a file that is not promoted", _after_a_death("checkpoint.committed:3", _walking), work),
+    _operation("go on past a file that is not committed", _after_a_death("checkpoint.staged:2", _walking), work),
     _operation("deliver", _worked_off, deliver),
 )
