@@ -274,7 +274,7 @@ def test_a_person_sees_and_writes_out_what_a_job_keeps(trial: Any, make_kind: An
     assert sha(BYTES)[:12] in shown.stdout
     assert perenne_command("artefact", job.id, "a thing", "--out", tmp_path / "out").returncode == 0
     assert (tmp_path / "out").read_bytes() == BYTES
-    assert perenne_command("artefact", job.id, "a thing", "--out", tmp_path / "out").returncode == 2
+    assert perenne_command("artefact", job.id, "a thing", "--out", tmp_path / "out").returncode == 3
     unknown = perenne_command("artefact", job.id, "nothing", "--out", tmp_path / "other")
     assert (unknown.returncode, "it keeps a thing" in unknown.stderr) == (2, True), unknown
     path = trial.root / ".perenne" / "artefacts" / sha(BYTES)[:2] / sha(BYTES)
