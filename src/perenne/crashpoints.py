@@ -66,6 +66,14 @@ POINTS: tuple[str, ...] = (
     "checkpoint.folder_synced",
     "checkpoint.leftover_removed",  # a stage file that no row names, or a file of a job that goes on no more
     "checkpoint.lock_removed",
+    "artefact.staged",
+    "artefact.folder_made",
+    "artefact.linked",  # under its digest
+    "artefact.folder_synced",
+    "artefact.written",  # its row, not committed
+    "artefact.committed",
+    "artefact.leftover_removed",  # its stage file, which has its second name by now
+    "artefact.orphan_removed",  # bytes that no row names
     "mail.parsed",  # nothing of it is kept yet
     "mail.built",
     "mail.children_submitted",  # the messages nested in it have their jobs

@@ -27,7 +27,7 @@ class Workspace:
 
     Args: id: UUID, also in the ledger. app: whose jobs these are. specimen: made for trials, crash points may be armed.
     runtime: where the engine keeps its own files, below the root. allow_filesystems: unsafe ones that are accepted.
-    retention, governor: the tables of these names as they stand in the manifest, unchecked; None: there is none.
+    retention, governor, artefacts: these tables as they stand in the manifest, unchecked; None: there is none.
     """
 
     root: Path
@@ -39,6 +39,7 @@ class Workspace:
     allow_filesystems: tuple[str, ...] = ()
     retention: Mapping[str, object] | None = field(default=None, hash=False)
     governor: Mapping[str, object] | None = field(default=None, hash=False)
+    artefacts: Mapping[str, object] | None = field(default=None, hash=False)
 
     @property
     def manifest(self) -> Path:
@@ -82,6 +83,11 @@ class Workspace:
     @property
     def checkpoints_folder(self) -> Path:
         return self.own_folder / "checkpoints"
+
+    @property
+    def artefacts_folder(self) -> Path:
+        """Made with the first artefact."""
+        return self.own_folder / "artefacts"
 
     @property
     def wake_folder(self) -> Path:
@@ -147,7 +153,7 @@ def read(root: Path) -> Workspace:
 
 def _parsed(root: Path, values: dict[str, object]) -> Workspace:
     known = {"id": str, "name": str, "app": str, "specimen": bool, "runtime": str, "allow_filesystems": list}
-    known["retention"] = known["governor"] = dict  # what is in it is for who carries it out to say
+    known["retention"] = known["governor"] = known["artefacts"] = dict  # what is in it is for who carries it out to say
     known["settings"] = dict  # what is in it is for `perenne.config` to say
     for key, value in values.items():
         if key not in known:
@@ -158,10 +164,11 @@ def _parsed(root: Path, values: dict[str, object]) -> Workspace:
     if Path(runtime).is_absolute() or ".." in Path(runtime).parts:
         raise ValueError(f"runtime: {runtime!r} leaves the workspace")
     allowed = values.get("allow_filesystems", [])
-    retention, governor = values.get("retention"), values.get("governor")
+    retention, governor, artefacts = (values.get(table) for table in ("retention", "governor", "artefacts"))
     assert isinstance(allowed, list)
     assert retention is None or isinstance(retention, dict)
     assert governor is None or isinstance(governor, dict)
+    assert artefacts is None or isinstance(artefacts, dict)
     return Workspace(
         root=root,
         id=str(values["id"]),
@@ -172,6 +179,7 @@ def _parsed(root: Path, values: dict[str, object]) -> Workspace:
         allow_filesystems=tuple(map(str, allowed)),
         retention=retention,
         governor=governor,
+        artefacts=artefacts,
     )
 
 

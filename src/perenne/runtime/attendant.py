@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from perenne.core import events, limits
+from perenne.core.artefact import Artefact
 from perenne.core.job import Submission
 from perenne.core.kind import Kind
 from perenne.crashpoints import crash_point
@@ -118,6 +119,7 @@ class Attendant:
             "unlock_checkpoint": self._locked.close,
             "last_checkpoint": lambda: self._saving.store.last(),
             "checkpoint": self._checkpoint,
+            "artefact": lambda name, kept: self._context.commit_artefact(name, msgspec.convert(kept, Artefact)),
             "request": self._request,
             "submit": self._submit,
             "may_go_on": lambda: self._sequenced.may_go_on(),

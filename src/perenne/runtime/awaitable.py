@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from perenne.core.answers import Completion
+from perenne.core.artefact import PLAIN, Artefact
 from perenne.core.job import Need, Receipt, Submission
 from perenne.core.kind import Kind
 from perenne.core.publication import Publication
 from perenne.errors import InvalidInput, StaleToken
 from perenne.runtime.context import Context, Give, Tables
+from perenne.runtime.keeping import Content
 from perenne.runtime.saving import Kept
 from perenne.runtime.stop import Stop
 
@@ -131,6 +133,10 @@ class AsyncContext:
     async def checkpoint(self, state: object, *, also: Callable[[Tables], object] | None = None) -> Kept:
         """As `Context.checkpoint`."""
         return await self._ask(lambda: self._context.checkpoint(state, also=also))
+
+    async def artefact(self, name: str, content: Content, media_type: str = PLAIN) -> Artefact:
+        """As `Context.artefact`; the content is read in a thread."""
+        return await self._ask(lambda: self._context.artefact(name, content, media_type))
 
     async def progress(self, done: int, total: int | None = None, message: str | None = None) -> None:
         """As `Context.progress`."""

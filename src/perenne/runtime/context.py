@@ -12,12 +12,14 @@ from typing import Any, TypeVar
 
 from perenne.core import limits
 from perenne.core.answers import Completion
+from perenne.core.artefact import PLAIN, Artefact
 from perenne.core.job import Job, Token
 from perenne.core.publication import Publication
 from perenne.core.resources import Reservation
 from perenne.crashpoints import crash_point
 from perenne.errors import DiskLow, InvalidInput, StaleToken, StorageError, Unwound
 from perenne.files import atomic
+from perenne.files.artefacts import Staged
 from perenne.files.workspace import Workspace
 from perenne.runtime import disturbance
 from perenne.runtime.asks import Log as Log
@@ -26,6 +28,7 @@ from perenne.runtime.asks import Tables as Tables
 from perenne.runtime.breaks import Breaks
 from perenne.runtime.clock import Clock
 from perenne.runtime.family import Family
+from perenne.runtime.keeping import Content, Keeps, keep
 from perenne.runtime.saving import Kept, Saving
 from perenne.runtime.stop import Stop
 from perenne.runtime.wishes import Wishes
@@ -53,6 +56,7 @@ class Context(Family):
         submitter: Submits,
         deadline: float | None,
         saving: Saving,
+        keeping: Keeps,
         autosave_s: float | None = None,
         grant: Reservation | None = None,
         sequenced: Sequenced | None = None,
@@ -69,7 +73,7 @@ class Context(Family):
         self._done, self._total = 0, None  # type: int, int | None
         self._unkept: tuple[int, int | None, str | None] | None = None
         self._kept_at = float("-inf")
-        self.saving = saving
+        self.saving, self._keeping = saving, keeping
         self._autosave_s, self._give = autosave_s, None  # type: float | None, Give | None
         self._saved_at = clock.monotonic()
         self.state: Any = None
@@ -170,15 +174,37 @@ class Context(Family):
         Guarantees: once this returned, a crash at any point goes on from this state or a later one, never a mixture.
         """
         progress = (self._done, self._total, None if self._unkept is None else self._unkept[2])
-        try:
-            kept = self.saving.save(state, progress, self._unkept is None, self._clock.now(), also)
-        except StaleToken:
-            self._wishes.ask("stale")
-            raise Unwound("stale") from None
+        shown, now = self._unkept is None, self._clock.now()
+        kept = self._held(lambda: self.saving.save(state, progress, shown, now, also))
         if kept is not Kept.UNCHANGED:
             self._unkept = None
         self._saved_at = self._clock.monotonic()
         return kept
+
+    def artefact(self, name: str, content: Content, media_type: str = PLAIN) -> Artefact:
+        """Keep a file with the job under a name; the same name and bytes again are the same artefact.
+
+        Args: content: bytes, the path of a regular file, or a file opened with 'rb', read from where it stands.
+        Raises: Unwound: the right is lost. ReportConflict: the job keeps other bytes under this name. InvalidInput,
+        TooLarge, DiskLow, StoreBusy, StoreFailed, NotDurable: nothing more is kept.
+        Guarantees: once this returned, the bytes stand for as long as the job does.
+        """
+        wanted = Artefact(name, media_type, 0, "", self._token.attempt, self._token.number, self._clock.now())
+        return self._held(lambda: keep(self._keeping, self._workspace, lambda: self.stage, wanted, content))
+
+    def commit_artefact(self, staged_name: str, wanted: Artefact) -> Artefact:
+        """Name what a child has staged in `stage`. Raises: as `artefact`; StaleToken: the right is lost."""
+        if self._wishes.fenced:
+            raise StaleToken(f"job {self.job_id}: attempt {self.attempt} is past its time; nothing of it is kept")
+        staged = Staged(self.stage / Path(staged_name).name, wanted.size_bytes, wanted.digest)
+        return self._keeping.commit(staged, wanted)
+
+    def _held(self, work: Callable[[], R]) -> R:
+        try:
+            return work()
+        except StaleToken:
+            self._wishes.ask("stale")
+            raise Unwound("stale") from None
 
     def sequence_break(self, state: object) -> None:
         """The end of a sequence: save `state`, and give way to whoever waits for resources with a better place.
@@ -223,11 +249,7 @@ class Context(Family):
 
         Raises: Unwound: the right is lost, or a wish is to be met. Cancelled.
         """
-        try:
-            cancel, _ = self._ledger.check(self._token)
-        except StaleToken:
-            self._wishes.ask("stale")
-            raise Unwound("stale") from None
+        cancel, _ = self._held(lambda: self._ledger.check(self._token))
         if cancel:
             self._wishes.ask("cancel")
         self.boundary()

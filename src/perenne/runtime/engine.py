@@ -6,18 +6,21 @@ What does not live here: opening (`wiring`), rules (`core`), rows (`store`), and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Unpack
+from typing import Any, BinaryIO, Unpack
 
 from perenne import nearest
 from perenne.app import App
 from perenne.core import events, limits, takes
+from perenne.core.artefact import Artefact
 from perenne.core.job import Attempt, HistoryLine, Job, Queue, Receipt, Submission
 from perenne.core.kind import Kind
 from perenne.core.states import JobState
 from perenne.errors import InvalidInput, NotAllowed
+from perenne.files.artefacts import Store
 from perenne.files.workspace import Workspace
-from perenne.runtime import actor, takeover, wake
+from perenne.runtime import actor, keeping, takeover, wake
 from perenne.runtime.clock import Clock
 from perenne.runtime.completion import Completion
 from perenne.runtime.ends import Ends
@@ -143,6 +146,19 @@ class Engine:
         """Every attempt of a job, oldest first."""
         takes.check(job_id=job_id)
         return self._reader.attempts(job_id)
+
+    def artefacts(self, job_id: str) -> list[Artefact]:
+        """The files that a job keeps, by name."""
+        takes.check(job_id=job_id)
+        return self._ledger.artefacts.of(job_id)
+
+    def open_artefact(self, artefact: Artefact) -> BinaryIO:
+        """Its bytes, to be read. Raises: StoreFailed: they are missing, unreadable or of another size."""
+        return Store(self.workspace.artefacts_folder).open(artefact.digest, artefact.size_bytes)
+
+    def save_artefact(self, artefact: Artefact, path: Path) -> None:
+        """Write its bytes to a new file. Raises: StoreExists; StoreFailed: also when the bytes are damaged; DiskLow."""
+        keeping.write_out(self.workspace, artefact, path)
 
     def history(self, *, job_id: str | None = None, after: int = 0, limit: int = 1000) -> list[HistoryLine]:
         """Every change with its reason, time and actor, oldest first."""

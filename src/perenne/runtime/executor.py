@@ -24,6 +24,7 @@ from perenne.runtime.clock import Clock
 from perenne.runtime.context import Context
 from perenne.runtime.governor import Governor
 from perenne.runtime.joblog import JobLog
+from perenne.runtime.keeping import Keeping
 from perenne.runtime.saving import REFUSALS, Saving
 from perenne.runtime.submitter import Submitter
 from perenne.runtime.watchdog import Watchdog
@@ -188,6 +189,7 @@ class Executor:
             submitter=self.submitter,
             deadline=None if left_ms is None else self.clock.monotonic() + left_ms / 1000,
             saving=self._saving(claim, kind, log),
+            keeping=Keeping(self.workspace, self.ledger.artefacts, claim.token),
             autosave_s=kind.autosave_s,
             grant=claim.grant,
             sequenced=None if claim.grant is None else self.governor.sequences_of(claim.token),

@@ -25,6 +25,7 @@ from perenne.errors import EngineError, InvalidInput, NotAllowed, StaleToken, St
 from perenne.files.workspace import Workspace
 from perenne.runtime import clock, joblog
 from perenne.runtime.context import Context, Tables
+from perenne.runtime.keeping import RemoteKeeping
 from perenne.runtime.link import MOST_BYTES, Link
 from perenne.runtime.patience import patiently
 from perenne.runtime.remotestore import RemoteStore
@@ -190,6 +191,7 @@ class ChildContext(Context):
         parts |= {"ledger": RemoteLedger(caller), "log": RemoteLog(caller)}
         parts["submitter"] = RemoteSubmitter(caller, workspace)
         parts["saving"] = Saving(kind, token.job_id, token, workspace, RemoteStore(caller.ask))
+        parts["keeping"] = RemoteKeeping(caller.ask)
         super().__init__(token=token, workspace=workspace, autosave_s=kind.autosave_s, **parts)
         self._caller = caller
 

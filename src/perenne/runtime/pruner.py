@@ -1,6 +1,6 @@
-"""Deletes what is final and old: jobs by `store.retention`, their logs, and workers that left and ran nothing kept.
+"""Deletes what is final and old: jobs by `store.retention`, their logs and artefacts, and workers that left for good.
 
-What does not live here: which jobs go (`store.retention`), and artefacts.
+What does not live here: which jobs go (`store.retention`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from perenne.crashpoints import crash_point
 from perenne.errors import StoreFailed
 from perenne.files.lock import Lock
 from perenne.files.workspace import Workspace
+from perenne.runtime import keeping
 from perenne.runtime.clock import Clock
 from perenne.store.retention import STEP_JOBS, Removed, Retention, Rule
 
@@ -39,7 +40,7 @@ class Pruner:
         Args: step: at most so many jobs a transaction. progress: told the sum after each step.
         Raises: InvalidInput: the rule; nothing was removed. StorageError: what was removed until then stays removed.
         Guarantees: killed anywhere, each job is there whole or gone whole; a log may be left behind, which `doctor`
-        names. Called again, it goes on.
+        names, and bytes of artefacts, which the next purge removes. Called again, it goes on.
         """
         removed = Removed()
         for gone, ids in self.retention.purge(rule, now=self.clock.now(), actor=self.actor, step=step):
@@ -48,6 +49,7 @@ class Pruner:
             if progress is not None:
                 progress(removed)
             self.breathe(BREATH_S)
+        keeping.sweep(self.workspace, self.retention.artefacts)
         return removed + self._forget_owners(rule)
 
     def _forget_owners(self, rule: Rule) -> Removed:

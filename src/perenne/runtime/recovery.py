@@ -15,11 +15,11 @@ from perenne.core import events
 from perenne.core.job import Attempt, Job, Token
 from perenne.core.publication import Published
 from perenne.crashpoints import crash_point
-from perenne.errors import InvalidInput, StaleToken, StoreFailed
+from perenne.errors import InvalidInput, StaleToken, StorageError, StoreFailed
 from perenne.files import atomic
 from perenne.files.lock import Lock
 from perenne.files.workspace import Workspace
-from perenne.runtime import lookup, orphans, spent, wake
+from perenne.runtime import keeping, lookup, orphans, spent, wake
 from perenne.runtime.clock import Clock
 from perenne.runtime.ends import Ends
 from perenne.store.ledger import Ledger
@@ -86,6 +86,8 @@ class Recovery:
             for lock in filter(None, ended.values()):
                 orphans.remove(lock, protocol="recover")
         self._remove_stages()
+        with contextlib.suppress(StorageError):  # what stays is found by the next purge
+            keeping.sweep(self.workspace, self.ledger.artefacts)
         wake.remove_dead(self.workspace.wake_folder)
         self.owners.leave(owner.id, now=self.clock.now())
         return settled

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, Protocol
 
 from perenne.core import limits
@@ -73,12 +74,16 @@ class Saving:
     def __init__(self, kind: Kind, job_id: str, token: Token, workspace: Workspace, store: Store) -> None:
         self.store = store
         self._kind, self._job_id, self._token = kind, job_id, token
-        self._files = Files(workspace.checkpoints_folder, job_id)
+        self._workspace = workspace
         self._generation = 0
         self._last: bytes | None = None
         self._unsynced = False
         self.sequences = 0
         self.stands = False  # whether the ledger has one
+
+    @cached_property
+    def _files(self) -> Files:
+        return Files(self._workspace.checkpoints_folder, self._job_id)
 
     def restore(self) -> Any:
         """The state that the job goes on from, None at its beginning; twice is once.
@@ -181,8 +186,13 @@ class LedgerStore:
         say: Callable[[str, str], object],
     ) -> None:
         """Args: prefix: of the application's own tables. say: told a word and a sentence about a save that stands."""
-        self.files = Files(workspace.checkpoints_folder, token.job_id)
+        self._workspace = workspace
         self._checkpoints, self._token, self._prefix, self._say = checkpoints, token, prefix, say
+
+    @cached_property
+    def files(self) -> Files:
+        """Those of this job."""
+        return Files(self._workspace.checkpoints_folder, self._token.job_id)
 
     def locked(self) -> AbstractContextManager[None]:
         return self.files.locked()

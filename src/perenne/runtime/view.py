@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from perenne.core.artefact import Artefact
 from perenne.core.job import Attempt, HistoryLine, Job
 from perenne.files import kernel_locks
 from perenne.files.workspace import Workspace
@@ -20,6 +21,7 @@ from perenne.runtime.resource_page import ResourcePage
 from perenne.runtime.snapshot import Snapshot, compose
 from perenne.store import graph as graphs
 from perenne.store import overview
+from perenne.store.artefacts import Artefacts
 from perenne.store.driver import Driver
 from perenne.store.overview import Wanted, WorkerLine
 from perenne.store.reader import Reader
@@ -70,6 +72,7 @@ class JobPage(msgspec.Struct, frozen=True, kw_only=True):
     input: Any
     result: Any
     attempts: list[Attempt]
+    artefacts: list[Artefact]
     history: list[HistoryLine]
     truncated: bool
 
@@ -118,6 +121,7 @@ class View:
             **own,
             waits_for=job.unmet,
             attempts=self._reader.attempts(job_id),
+            artefacts=Artefacts(self._driver).of(job_id),
             history=history[:MOST_HISTORY],
             truncated=len(history) > MOST_HISTORY,
         )

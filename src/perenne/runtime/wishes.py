@@ -28,7 +28,7 @@ class Wishes:
         self._hard: set[str] = set()
         self._lock = threading.Lock()
         self._changed: Callable[[], None] | None = None
-        self._woken = threading.Event()
+        self._woken: threading.Event | None = None  # made for the few that wait: it costs more than all the rest
 
     def ask(self, why: str, *, hard: bool = False) -> None:
         """Ask for one of `ORDER`; hard: do not wait for the boundary where a tool is running."""
@@ -36,9 +36,11 @@ class Wishes:
         with self._lock:
             self._asked.add(why)
             self._hard |= {why} if hard else set()
+            woken = self._woken
         if hard:
             self.stop.ask(why)
-        self._woken.set()
+        if woken is not None:
+            woken.set()
         self._say()
 
     def take_back(self, why: str) -> None:
@@ -65,7 +67,11 @@ class Wishes:
 
     def wait(self, most_s: float) -> None:
         """Sleep so long at most; a wish ends it."""
-        self._woken.wait(most_s)
+        with self._lock:
+            woken = self._woken = self._woken or threading.Event()
+            if self._asked:
+                woken.set()
+        woken.wait(most_s)
 
     def is_hard(self, why: str) -> bool:
         """Whether this is asked and nobody waits for the boundary."""

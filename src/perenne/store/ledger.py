@@ -24,6 +24,7 @@ from perenne.errors import EngineError
 from perenne.store import claims, controls, intake, proof, telling, turns, writes
 from perenne.store.accounts import Accounts
 from perenne.store.admission import Admission
+from perenne.store.artefacts import Artefacts
 from perenne.store.checkpoints import Checkpoints
 from perenne.store.claims import Claim as Claim
 from perenne.store.claims import Lane as Lane
@@ -44,7 +45,7 @@ class Ledger:
     def __init__(self, driver: Driver, wake: Callable[[], None] | None = None) -> None:
         """Args: wake: tells who sleeps to look again; called after what may give them work, once for a whole group."""
         self._driver = driver
-        self.checkpoints = Checkpoints(driver)
+        self.checkpoints, self.artefacts = Checkpoints(driver), Artefacts(driver)
         self._committed = {protocol: partial(_committed, protocol, None) for protocol in _QUIET}
         self._committed |= {protocol: partial(_committed, protocol, wake) for protocol in _HEARD}
 

@@ -16,6 +16,7 @@ from perenne.core import takes
 from perenne.core.states import FINAL, JobState
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput
+from perenne.store.artefacts import Artefacts
 from perenne.store.driver import Driver, Transaction
 from perenne.store.owners import Owners
 
@@ -75,7 +76,7 @@ class Retention:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self.owners = Owners(driver)
+        self.owners, self.artefacts = Owners(driver), Artefacts(driver)
 
     def purge(
         self, rule: Rule, *, now: int, actor: str, step: int = STEP_JOBS
@@ -201,6 +202,8 @@ def _delete(tx: Transaction, jobs: list[int], history: str) -> Removed:
     verb = "delete" if history == "pruned" else "detach"
     lines = tx.run(f"{verb}_births_of", jobs=named) + tx.run(f"{verb}_history_of", jobs=named)
     tx.run("delete_checkpoints_of", jobs=named)
+    tx.run("shrink_artefacts_by", jobs=named)
+    tx.run("delete_artefacts_of", jobs=named)
     return Removed(
         notices=tx.run("delete_notices_of", jobs=named),
         attempts=tx.run("delete_attempts_of", jobs=named),

@@ -139,9 +139,9 @@ def test_plan_says_what_would_be_done_and_does_nothing(version: int, old_ledger:
     assert trouble.contents(path.parent) == before
     assert [step.number for step in steps] == list(range(version + 1, migration.known() + 1))
     assert steps[-1] == migrate.Step(
-        10,
-        "joins",
-        "A job may go on when a dependency ends badly, with what came of it: a third word in the check of its policy.",
+        11,
+        "artefacts",
+        "The files that a job keeps, by name; their bytes lie under their digest, once for all who have the same.",
     )
     opened(path).close()
     assert migration.plan(path) == []

@@ -14,7 +14,8 @@ from typing import Any
 import apsw
 
 Row = dict[str, Any]
-TABLES = ("store", "queue", "job", "dependency", "owner", "attempt", "history", "listener", "notice", "checkpoint")
+_WORK = ("store", "queue", "job", "dependency", "owner", "attempt", "history")
+TABLES = (*_WORK, "listener", "notice", "checkpoint", "artefact")
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Rows:
     listener: list[Row]
     notice: list[Row]
     checkpoint: list[Row]
+    artefact: list[Row]
 
     def jobs(self) -> dict[int, Row]:
         """Jobs by their place."""

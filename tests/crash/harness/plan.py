@@ -85,6 +85,12 @@ def walkers(kind: str = "sample.walk") -> list[Request]:
     return [Request(number, ids[number], kind, Task(number, number)) for number in range(2)]
 
 
+def keepers(kind: str = "sample.keep") -> list[Request]:
+    """Jobs that keep files; one of them fails half-way."""
+    ids = [str(uuid.uuid5(_SPACE, f"{kind}:{number}")) for number in range(2)]
+    return [Request(number, ids[number], kind, Task(number, number)) for number in range(2)]
+
+
 def writers(seed: int, count: int) -> list[Request]:
     """Jobs whose first attempt writes until its worker dies."""
     ids = [str(uuid.uuid5(_SPACE, f"writer:{seed}:{number}")) for number in range(count)]

@@ -202,6 +202,21 @@ def walk(context: Context, task: Task) -> dict[str, int]:
     return {"doubled": 2 * task.number}
 
 
+def kept_of(number: int) -> dict[str, bytes]:
+    """What a job of this number keeps, by name: something of its own, and something that all have."""
+    return {"own": b"%d" % number * 1000, "shared": b"the same for all" * 1000}
+
+
+def keep(context: Context, task: Task) -> dict[str, int]:
+    """Keeps two files; an attempt that shall fail does so after the first."""
+    _begin(context, None)
+    for name, content in kept_of(task.number).items():
+        context.boundary()
+        context.artefact(name, content)
+        _trouble(context, task)
+    return {"doubled": 2 * task.number}
+
+
 def give_up(context: Context, task: Task) -> GiveUp:
     """Never works."""
     _begin(context, None)
@@ -224,6 +239,8 @@ APP = App(
         _kind("broken", give_up),
         _kind("walk", walk, state_type=Walked),
         _kind("childwalk", walk, state_type=Walked, isolation="process"),
+        _kind("keep", keep),
+        _kind("childkeep", keep, isolation="process"),
         _kind("child", in_a_child, stores.Files, isolation="process"),
         _kind("writer", write_on, stores.Files, isolation="process"),
         _kind("outlive", outlive, stores.Files, isolation="process"),

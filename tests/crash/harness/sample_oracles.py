@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from harness import stores
+from harness import sample_app, stores
 from harness.journal import Journal
 from harness.ledger_file import Row, Rows
 from harness.moves import FINAL
@@ -101,6 +102,20 @@ def no_checkpoint_is_left(root: Path, rows: Rows) -> None:
     )
     ids = {job["seq"]: job["id"] for job in rows.job}
     require(not [row for row in rows.checkpoint if ids[row["job"]] in completed], "no row of one", completed)
+
+
+def artefacts_are_whole(root: Path, rows: Rows) -> None:
+    """A completed job keeps each of its files, whole, under its digest; no bytes lie there that no job names."""
+    folder = root / ".perenne" / "artefacts"
+    found = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for digest, content in found.items():
+        require(hashlib.sha256(content).hexdigest() == digest, "bytes lie under their digest", digest)
+    require(found.keys() == {row["digest"] for row in rows.artefact}, "no bytes without a name", rows.artefact)
+    keepers = [job for job in rows.job if job["kind"].endswith("keep") and job["state"] == "COMPLETED"]
+    for job in keepers:
+        number = json.loads(job["input"])["number"]
+        named = {row["name"]: found.get(row["digest"]) for row in rows.of("artefact", job)}
+        require(named == sample_app.kept_of(number), "a job keeps its files", job["id"], sorted(named))
 
 
 def steering_is_kept(rows: Rows, steered: Journal) -> None:

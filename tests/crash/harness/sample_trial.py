@@ -108,5 +108,6 @@ class SampleTrial(Trial):
         sample_oracles.steering_is_kept(rows, self.steered)
         sample_oracles.walks_go_on(sample_app.walked_journal_of(self.root))
         sample_oracles.no_checkpoint_is_left(self.root, rows)
+        sample_oracles.artefacts_are_whole(self.root, rows)
         sample_oracles.stores_are_clean(self.root)
         ends_are_told(rows, self.told, self.delivered)

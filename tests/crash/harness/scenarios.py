@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-from harness.plan import in_children, one_of_each, outliving, walkers
+from harness.plan import in_children, keepers, one_of_each, outliving, walkers
 from harness.processes import Victim
 from harness.sample_trial import SampleTrial
 from harness.trial import Plant, Trial, harmless
@@ -48,6 +48,14 @@ def _walking(folder: Path, plant: Plant) -> SampleTrial:
 
 def _walking_in_children(folder: Path, plant: Plant) -> SampleTrial:
     return SampleTrial(folder, walkers("sample.childwalk"), plant)
+
+
+def _keeping(folder: Path, plant: Plant) -> SampleTrial:
+    return SampleTrial(folder, keepers(), plant)
+
+
+def _keeping_in_children(folder: Path, plant: Plant) -> SampleTrial:
+    return SampleTrial(folder, keepers("sample.childkeep"), plant)
 
 
 def _outliving(folder: Path, plant: Plant) -> SampleTrial:
@@ -122,6 +130,10 @@ GOING_ON = tuple(
     for step in ("staged", "committed", "renamed")
 )
 
+KEEPING = Scenario("keeping", _keeping, SampleTrial.submit_all, SampleTrial.worker)
+KEEPING_IN_CHILDREN = Scenario("keeping in children", _keeping_in_children, SampleTrial.submit_all, SampleTrial.worker)
+RECOVERING_BYTES = Scenario("recovering bytes", _keeping, _after_a_death("artefact.linked", 1), SampleTrial.worker)
+
 BY_PROTOCOL: dict[str, tuple[Scenario[SampleTrial], ...]] = {
     "submit": (SUBMITTING,),
     "control": (STEERING,),
@@ -135,6 +147,7 @@ BY_PROTOCOL: dict[str, tuple[Scenario[SampleTrial], ...]] = {
     "snapshot": (WORKING, RECOVERING_A_SNAPSHOT),
     "notice": (LISTENING, REGISTERING),
     "checkpoint": (SAVING, SAVING_IN_CHILDREN, *GOING_ON),
+    "artefact": (KEEPING, KEEPING_IN_CHILDREN, RECOVERING_BYTES),
     "recover": RECOVERING,
 }
 WITH_CHILDREN = {"run": (WORKING_IN_CHILDREN,), "recover": (RECOVERING_A_CHILD,)}

@@ -13,7 +13,19 @@ from collections.abc import Sequence
 import click
 
 from perenne.surfaces import faults, views
-from perenne.surfaces.cli import demo, drawing, groups, looking, options, resources, run, sending, steering, upkeep
+from perenne.surfaces.cli import (
+    artefacts,
+    demo,
+    drawing,
+    groups,
+    looking,
+    options,
+    resources,
+    run,
+    sending,
+    steering,
+    upkeep,
+)
 from perenne.surfaces.cli.completion import completion
 
 DEBUG = "PERENNE_DEBUG"
@@ -73,6 +85,7 @@ COMMANDS = (
     run.worker,
     sending.submit,
     *looking.COMMANDS,
+    *artefacts.COMMANDS,
     *drawing.COMMANDS,
     *resources.COMMANDS,
     *demo.COMMANDS,

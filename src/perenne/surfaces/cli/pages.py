@@ -85,6 +85,7 @@ def job(engine: Engine, id: str, width: int) -> list[str]:
         f"{page.id}  {views.painted(page.state)}  {views.one_line(page.reason)}",
         *views.pairs(list(_facts(page)), width),
         *_attempts(page, width),
+        *_artefacts(page, width),
         *_history(page, width),
     ]
 
@@ -133,6 +134,11 @@ def _attempts(page: Any, width: int) -> list[str]:
         for one in page.attempts
     ]
     return ["", *views.table(head, rows, width=width)] if rows else []
+
+
+def _artefacts(page: Any, width: int) -> list[str]:
+    rows = [[one.name, views.size(one.size_bytes), one.media_type, one.digest[:12]] for one in page.artefacts]
+    return ["", *views.table(["artefact", "size", "type", "sha256"], rows, width=width)] if rows else []
 
 
 def _history(page: Any, width: int) -> list[str]:

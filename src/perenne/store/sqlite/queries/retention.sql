@@ -33,7 +33,8 @@ select
     + (select count(*) from dependency where dependency.job = job.seq)
     + (select count(*) from history where history.job = job.seq and history.from_state is not null)
     + (select count(*) from notice where notice.job = job.seq)
-    + (select count(*) from checkpoint where checkpoint.job = job.seq),
+    + (select count(*) from checkpoint where checkpoint.job = job.seq)
+    + (select count(*) from artefact where artefact.job = job.seq),
     exists (select 1 from dependency where dependency.needs = job.seq)
 from job
 where seq in (select value from json_each(:jobs))

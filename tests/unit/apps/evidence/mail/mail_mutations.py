@@ -17,11 +17,10 @@ from perenne.apps.evidence.mail import Analysis, analyse, encoded
 from perenne.apps.evidence.mail.parts import decoded_bytes
 
 ROOT = Path(__file__).parents[5]
-SAMPLES = [
-    path.read_bytes()
-    for folder in ("examples/evidence/eml", "tests/data/mails/eml")
-    for path in sorted((ROOT / folder).glob("*.eml"))
-]
+OWN = sorted((ROOT / "examples/evidence/eml").glob("*.eml"))
+# Those of others lie beside the checkout, and are no part of it.
+SHARED = sorted((ROOT.parent / "shared/data/evidence/eml").glob("*.eml"))
+SAMPLES = [path.read_bytes() for path in (*OWN, *(path for path in SHARED if not path.name.startswith("own-")))]
 LIMIT_S = 2.0
 PIECES = (
     *(
