@@ -106,14 +106,20 @@ def _commands() -> Iterator[str]:
     context = click.Context(cli, info_name="perenne")
     for name, command in sorted(cli.commands.items()):
         yield from _command(name, command, context)
+        if isinstance(command, click.Group):
+            yield from _members(name, command, context)
     for name in groups.names():
         group = groups.load(name)
         if isinstance(group, click.Group):
             yield from [f"## Commands of the application {name}", ""]
-            inner = click.Context(group, info_name=name, parent=context)
-            for word in sorted(group.list_commands(inner)):
-                if (command := group.get_command(inner, word)) is not None:
-                    yield from _command(word, command, inner)
+            yield from _members(name, group, context)
+
+
+def _members(name: str, group: click.Group, context: click.Context) -> Iterator[str]:
+    inner = click.Context(group, info_name=name, parent=context)
+    for word in sorted(group.list_commands(inner)):
+        if (command := group.get_command(inner, word)) is not None:
+            yield from _command(word, command, inner)
 
 
 def _command(name: str, command: click.Command, context: click.Context) -> Iterator[str]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perenne.surfaces import views
+from perenne.surfaces.cli import demo_tasks
 
 if TYPE_CHECKING:
     from perenne import App, Engine
@@ -179,4 +180,5 @@ def _peak(engine: Engine, id: str) -> str:
     return views.size(max(peaks)) if peaks else "unknown"
 
 
+demo.add_command(demo_tasks.tasks)
 COMMANDS = (demo,)
