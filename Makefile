@@ -20,7 +20,7 @@ test: setup-system environment ## run the tests, but for those that kill process
 	@$(BIN)/pytest -m "not crash" --junitxml=$(REPORTS)/test.xml $(ARGS)
 
 crash: setup-system environment ## kill child processes at every named point and at random; try the ledger beside a model
-	@$(BIN)/pytest -m crash --junitxml=$(REPORTS)/crash.xml tests/crash tests/contract/machine $(ARGS)
+	@$(BIN)/pytest -m crash --junitxml=$(REPORTS)/crash.xml tests/crash tests/contract/machine tests/contract/governed $(ARGS)
 
 check: environment ## formatter, linter, types, import rules, spelling
 	$(BIN)/ruff format --check
