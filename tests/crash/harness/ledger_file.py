@@ -5,6 +5,8 @@ A reader here creates nothing, changes nothing and leaves no checkpoint behind.
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -67,7 +69,22 @@ def _all(connection: apsw.Connection, table: str) -> list[Row]:
 
 @contextmanager
 def _reader(path: Path) -> Iterator[apsw.Connection]:
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    journal = Path(f"{path}-journal")
+    if not journal.exists():
+        with _opened(path, apsw.SQLITE_OPEN_READONLY) as connection:
+            yield connection
+        return
+    # SQLite has to write before it can read what a journal would take back; it is let do so beside, and not in place.
+    with tempfile.TemporaryDirectory(prefix="ledger-") as folder:
+        for one in (path, journal):
+            shutil.copy(one, folder)
+        with _opened(Path(folder) / path.name, apsw.SQLITE_OPEN_READWRITE) as connection:
+            yield connection
+
+
+@contextmanager
+def _opened(path: Path, flags: int) -> Iterator[apsw.Connection]:
+    connection = apsw.Connection(str(path), flags=flags)
     try:
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.set_busy_timeout(10_000)

@@ -38,8 +38,9 @@ def create(root: Path, investigation: manifest.Investigation, created_at: str) -
             _fill(connection, investigation, created_at)
     except BaseException:
         connection.close()
-        with contextlib.suppress(OSError):
-            path.unlink()
+        for left in (path, path.with_name(f"{path.name}-journal")):  # SQLite may have failed to remove its own
+            with contextlib.suppress(OSError):
+                left.unlink()
         raise
     connection.close()
     return path
