@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from perenne.errors import CheckpointCorrupt, CheckpointUnsupported
+from perenne.files import foreign
 
 STATE_BYTES = 64 << 20  # of the state in it
 RECORD_BYTES = STATE_BYTES + 4096
@@ -70,8 +71,10 @@ def encode_with_digest(checkpoint: Checkpoint) -> tuple[bytes, str]:
 def decode(data: bytes) -> Checkpoint:
     """The checkpoint of a record; no other bytes are one.
 
-    Raises: CheckpointUnsupported: of a format that this program does not read. CheckpointCorrupt: anything else.
+    Raises: CheckpointUnsupported: of a format, or a program, that is not read here. CheckpointCorrupt: anything else.
     """
+    if data.startswith(foreign.RECORD_MAGIC):
+        raise CheckpointUnsupported(f"it is a task record of {foreign.PROGRAM}, whose files this program does not read")
     if len(data) < _HEAD.size + _SUM_BYTES:
         raise CheckpointCorrupt(f"it has {len(data)} bytes, and a record has {_HEAD.size + _SUM_BYTES} at least")
     magic, version, size = _HEAD.unpack_from(data)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perenne.errors import InvalidInput, StoreExists, StoreForeign, StoreMissing
-from perenne.files import atomic
+from perenne.files import atomic, foreign
 
 MANIFEST = "workspace.toml"
 MANIFEST_BYTES = 64 * 1024
@@ -125,24 +125,27 @@ class Workspace:
 
 
 def refuse_existing(root: Path) -> None:
-    """Raises: StoreExists: the folder is a workspace. InvalidInput: the path is not a folder."""
+    """Raises: StoreExists: it is a workspace. StoreForeign: another program's. InvalidInput: it is not a folder."""
     if root.exists() and not root.is_dir():
         raise InvalidInput(f"workspace: {root} is not a folder; give a folder, it may be new", field="workspace")
     if (root / MANIFEST).exists():
         raise StoreExists(
             f"workspace: {root} already is one ({MANIFEST}); open it, or choose another folder", path=str(root)
         )
+    foreign.refuse_project(root)
 
 
 def read(root: Path) -> Workspace:
     """The workspace in this folder.
 
-    Raises: StoreMissing: no manifest. InvalidInput: not a folder. StoreForeign: the manifest cannot be understood.
+    Raises: StoreMissing: no manifest. InvalidInput: not a folder. StoreForeign: the manifest cannot be understood, or
+    the folder is another program's project.
     """
     root = root.absolute()
     if root.exists() and not root.is_dir():
         raise InvalidInput(f"workspace: {root} is not a folder; give the folder of a workspace", field="workspace")
     if not (root / MANIFEST).is_file():
+        foreign.refuse_project(root)
         raise StoreMissing(f"workspace: {root} holds no {MANIFEST}; create the workspace first", path=str(root))
     text = atomic.read_regular(root / MANIFEST, limit_bytes=MANIFEST_BYTES)
     try:

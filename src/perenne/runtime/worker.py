@@ -254,7 +254,7 @@ class Worker:
     def _meet_others(self) -> None:
         """Settle what dead owners left, and wait for the end of those that live."""
         settled, living = self._recovery.settle_dead(self._owner.id)
-        self.report.recovered += len(settled)
+        self.report.settle(settled)
         known = {owner.id: owner for owner in living}
         self._executor.governor.others = [owner.pid for owner in living]
         for gone in set(self._watches) - set(known):

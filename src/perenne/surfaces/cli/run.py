@@ -6,6 +6,7 @@ import contextlib
 import os
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from perenne.surfaces import faults, views
 from perenne.surfaces.cli import options
 
 if TYPE_CHECKING:
-    from perenne import App, Engine, Job
+    from perenne import App, Engine, Job, JobState
     from perenne.config import Settings
 
 PATIENCE_S = 5.0  # another process may be making the same workspace at this moment
@@ -89,10 +90,10 @@ def worker(
         log.say(f"workspace {root}{', made now' if made else ''}")
         log.begin(said, until_idle)
         engine.on_end(log.ended)
-        report = engine.work(slots=said.slots, coroutines=said.coroutines, stay=not until_idle)
+        own = engine.worker(slots=said.slots, coroutines=said.coroutines)
+        own.report.on_settled = log.settled
+        report = own.run(stay=not until_idle)
         log.say(f"ended {views.count(report.ended, 'attempt')}; jobs: {views.states(engine.counts())}")
-        if report.recovered:
-            log.say(f"recovered {views.count(report.recovered, 'job')} of workers that had died")
         return log.code if until_idle else faults.Exit.DONE
 
 
@@ -159,6 +160,10 @@ class _Log:
         if controls.paused or controls.stopped:
             word = "stopped" if controls.stopped else "paused"
             self.say(f"the workspace is {word}: nothing starts until `perenne resume --all`")
+
+    def settled(self, found: Mapping[JobState, int]) -> None:
+        """What became of the jobs that a dead worker left."""
+        self.say(f"settled {views.count(sum(found.values()), 'job')} of workers that had died: {views.states(found)}")
 
     def ended(self, job: Job) -> None:
         """One line for each job that this worker ended."""
