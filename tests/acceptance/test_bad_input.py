@@ -55,7 +55,7 @@ LINES: list[tuple[list[str], int, list[str]]] = [
     (["run", "--workspace", "FILE"], USAGE, ["workspace: ", "FILE is not a folder"]),
     (["status", "--workspace", "NEW"], REFUSED, ["NEW holds no workspace.toml", "create the workspace first"]),
     (["run", "--workspace", "NEW"], REFUSED, ["NEW holds no workspace.toml", "create the workspace first"]),
-    (["submit", "--evidence", "MAIL", "--capability", "a.b"], USAGE, ["kind: 'a.b'", f"known: {MAIL_HEADERS}@1"]),
+    (["submit", "--evidence", "MAIL", "--capability", "a.b"], USAGE, ["kind: 'a.b'", f", {MAIL_HEADERS}@1"]),
     (["submit", "--evidence", "MAIL", "--capability", PICTURE_METADATA], USAGE, ["type email", f"is {MAIL_HEADERS}"]),
     (["submit", "--evidence", "8", "--capability", MAIL_HEADERS], USAGE, ["evidence: '8' is not a UUID"]),
     (["submit", "--evidence", NOBODY, "--capability", MAIL_HEADERS], USAGE, [NOBODY, "import the file first"]),
@@ -281,7 +281,7 @@ def test_a_network_mount_is_refused(
 @pytest.mark.parametrize(
     ("kind", "change", "error", "fragments"),
     [
-        ("no.such.kind", {}, errors.UnknownKind, ["'no.such.kind'", f"known: {MAIL_HEADERS}@1"]),
+        ("no.such.kind", {}, errors.UnknownKind, ["'no.such.kind'", f", {MAIL_HEADERS}@1"]),
         (MAIL_HEADERS, {"source_size": "many"}, errors.InvalidInput, ["Expected `int`, got `str`", "source_size"]),
         (MAIL_HEADERS, {"source_size": 4194305}, errors.InvalidInput, ["<= 4194304", "source_size"]),
         (MAIL_HEADERS, {"extra": 1}, errors.InvalidInput, ["unknown field `extra`"]),
