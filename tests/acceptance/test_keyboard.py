@@ -155,7 +155,7 @@ def test_a_killed_worker_is_followed_by_the_next(shop: Shell) -> None:
     worker.kill()
     worker.wait()
     (shop.folder / "go").touch()
-    assert "recovered 1 job" in shop("worker", "shop:app", "--until-idle")
+    assert "settled 1 job of workers that had died: 1 QUEUED" in shop("worker", "shop:app", "--until-idle")
     assert (job(shop, id)["state"], job(shop, id)["number"]) == ("COMPLETED", 2)
 
 
