@@ -11,6 +11,7 @@ import pytest
 import perenne
 from perenne import App, AsyncContext, Context, Estimate, Kind
 from perenne.apps.loads import app as loads
+from perenne.apps.primes import app as primes
 from perenne.disturbing import disturb
 
 SUM = sum(range(6))
@@ -104,6 +105,13 @@ def test_the_demonstration_of_resources(tmp_path: Path) -> None:
     made = lambda root: _calm(root, app)  # noqa: E731
     visited = disturb(tmp_path, app, lambda engine: engine.submit(kind.name, load), ways=ways, make=made)
     assert all(visited[way] >= 2 for way in ways)
+
+
+def test_the_demonstration_of_checkpoints(tmp_path: Path) -> None:
+    """`primes.count`: the same number."""
+    bound = {"chunk": 50, "chunks": 4}
+    visited = disturb(tmp_path, primes, lambda engine: engine.submit("primes.count", bound), most=3)
+    assert all(visited.values())
 
 
 def _calm(root: Path, app: App) -> Path:
