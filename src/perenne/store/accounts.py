@@ -5,7 +5,7 @@ What does not live here: the claim that writes reservations (`claims`, `admissio
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 import msgspec
@@ -32,8 +32,9 @@ class Account(msgspec.Struct, frozen=True):
 class Accounts:
     """The reservations of one workspace."""
 
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
+    def __init__(self, driver: Driver, wake: Callable[[], None] | None = None) -> None:
+        """Args: wake: tells who sleeps to look again; called when there is room that nobody has."""
+        self._driver, self._wake = driver, wake
 
     def offer(self, owner: str, capacity: Capacity) -> None:
         """Say what a worker could give away, before it rejects or is named as who could run a job."""
@@ -71,7 +72,7 @@ class Accounts:
             sentence = "it asks for its next sequence"
             return mine is not None and reservations.give_back(tx, mine.job, mine.attempt, sentence, asks.now)
 
-        return self._driver.write(work, recheck=lambda tx, given: not given or _waits(tx, asks))
+        return self._driver.write(work, recheck=lambda tx, given: not given or _waits(tx, asks), then=self._wake)
 
     def take_up(self, asks: Next) -> Reservation | None:
         """What the waiting attempt is granted, written in the same transaction; None while it must wait."""

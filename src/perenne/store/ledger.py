@@ -44,7 +44,7 @@ class Ledger:
 
     def __init__(self, driver: Driver, wake: Callable[[], None] | None = None) -> None:
         """Args: wake: tells who sleeps to look again; called after what may give them work, once for a whole group."""
-        self._driver = driver
+        self._driver, self._wake = driver, wake
         self.checkpoints, self.artefacts = Checkpoints(driver), Artefacts(driver)
         self._committed = {protocol: partial(_committed, protocol, None) for protocol in _QUIET}
         self._committed |= {protocol: partial(_committed, protocol, wake) for protocol in _HEARD}
@@ -93,7 +93,7 @@ class Ledger:
 
     @property
     def accounts(self) -> Accounts:
-        return Accounts(self._driver)
+        return Accounts(self._driver, self._wake)
 
     def refusal(self, growth: Growth) -> EngineError | None:
         """Why no job is submitted or claimed now, for the disk or the store has no room; None when there is room."""
