@@ -7,8 +7,8 @@ import json
 import resource
 import sys
 import time
-from pathlib import Path
 from collections.abc import Iterator
+from pathlib import Path
 
 from perenne.apps.evidence.mail import analyse
 
