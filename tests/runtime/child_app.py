@@ -135,9 +135,8 @@ def fork_and_stay(context: Context, order: Order) -> str:
 
 def fork_natively_and_crash(context: Context, order: Order) -> None:
     """A copy that Python does not know of keeps whatever it can, and its original is gone."""
-    if (
-        ctypes.PyDLL(None).fork() == 0
-    ):  # which keeps the lock of the interpreter: the copy has no other thread to free it
+    # With the lock of the interpreter kept: the copy has no other thread that could let go of it.
+    if ctypes.PyDLL(None).fork() == 0:
         os.setsid()
         tell(order, os.getpid())
         forever()

@@ -25,7 +25,7 @@ from powercut.recovery import Recovery, Truth
 
 _SHOWN = 5
 _STRIDE = 5  # of moments: one round looks at each fifth
-_KEPT_EVERY = 50
+_KEPT_EVERY = 25
 
 
 @dataclass
