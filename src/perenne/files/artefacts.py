@@ -12,7 +12,6 @@ import hashlib
 import os
 import re
 import stat as modes
-import time
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
@@ -20,9 +19,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from perenne.crashpoints import crash_point
-from perenne.errors import InvalidInput, StoreBusy, StoreFailed
-from perenne.files import atomic, fresh, kernel_locks
-from perenne.files.lock import Lock
+from perenne.errors import InvalidInput, StoreFailed
+from perenne.files import atomic, fresh
+from perenne.files.lock import waited_for
 
 PATIENCE_S = 5.0
 PIECE_BYTES = 1 << 20
@@ -153,25 +152,13 @@ class Store:
     def path_of(self, digest: str) -> Path:
         return self.folder / digest[:2] / digest
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> contextlib.AbstractContextManager[None]:
         """Nobody else links, names or removes meanwhile.
 
         Raises: StoreBusy: somebody holds the lock for 5 s; names the process. StoreFailed.
         """
         path = self.folder.with_name(f"{self.folder.name}.lock")
-        patient_until = time.monotonic() + PATIENCE_S
-        while (lock := Lock.take(path, text=f"pid {os.getpid()}\n")) is None:
-            if time.monotonic() > patient_until:
-                raise StoreBusy(
-                    f"artefacts: {kernel_locks.sentence(kernel_locks.holders(path))} held their lock for "
-                    f"{PATIENCE_S:g} s; continue or end it, then try again",
-                    path=str(path),
-                    limit=PATIENCE_S,
-                )
-            time.sleep(0.002)  # reason: the kernel does not tell when a lock is let go
-        with lock:
-            yield
+        return waited_for(path, "artefacts", patience_s=PATIENCE_S, text=f"pid {os.getpid()}\n", its="their")
 
     def link(self, staged: Staged) -> bool:
         """Give a proved file its lasting name, durably; whether it had none before. A damaged one is replaced.

@@ -9,9 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,11 +21,10 @@ from perenne.errors import (
     CheckpointUnreadable,
     EngineError,
     StorageError,
-    StoreBusy,
     TooLarge,
 )
-from perenne.files import atomic, kernel_locks, record
-from perenne.files.lock import Lock
+from perenne.files import atomic, record
+from perenne.files.lock import waited_for
 
 PATIENCE_S = 5.0
 
@@ -62,25 +59,12 @@ class Files:
         """The name of a stage file; a generation is used once, so a name is never used twice."""
         return self.folder / f"{self.job_id}.{number}-{attempt[:8]}.{generation}.next"
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Nobody else stages, promotes or looks meanwhile.
 
         Raises: StoreBusy: somebody holds the lock for 5 s; names the process. StoreFailed.
         """
-        path = self.lock
-        patient_until = time.monotonic() + PATIENCE_S
-        while (lock := Lock.take(path, text=None)) is None:
-            if time.monotonic() > patient_until:
-                raise StoreBusy(
-                    f"checkpoint of job {self.job_id}: {kernel_locks.sentence(kernel_locks.holders(path))} held its "
-                    f"lock for {PATIENCE_S:g} s; continue or end it, then try again",
-                    path=str(path),
-                    limit=PATIENCE_S,
-                )
-            time.sleep(0.002)  # reason: the kernel does not tell when a lock is let go
-        with lock:
-            yield
+        return waited_for(self.lock, f"checkpoint of job {self.job_id}", patience_s=PATIENCE_S, text=None)
 
     def stage(self, staged: Path, data: bytes) -> None:
         """Write a stage file whose bytes and name are durable.

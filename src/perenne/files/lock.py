@@ -10,11 +10,13 @@ import fcntl
 import os
 import stat as modes
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
-from perenne.errors import StoreFailed
+from perenne.errors import StoreBusy, StoreFailed
+from perenne.files import kernel_locks
 
 _MOST_TEXT_BYTES = 4096
 _MOST_REPLACEMENTS = 100
@@ -91,6 +93,27 @@ class Lock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+@contextlib.contextmanager
+def waited_for(path: Path, whose: str, *, patience_s: float, text: str | None, its: str = "its") -> Iterator[None]:
+    """Hold the lock meanwhile, once whoever has it lets go.
+
+    Args: whose, its: the words of the refusal. text: as of `take`.
+    Raises: StoreBusy: somebody held it for so long; names the process. StoreFailed.
+    """
+    patient_until = time.monotonic() + patience_s
+    while (lock := Lock.take(path, text=text)) is None:
+        if time.monotonic() > patient_until:
+            held = kernel_locks.sentence(kernel_locks.holders(path))
+            raise StoreBusy(
+                f"{whose}: {held} held {its} lock for {patience_s:g} s; continue or end it, then try again",
+                path=str(path),
+                limit=patience_s,
+            )
+        time.sleep(0.002)  # reason: the kernel does not tell when a lock is let go
+    with lock:
+        yield
 
 
 def holder(path: Path) -> str:
