@@ -386,6 +386,21 @@ def test_its_own_statements_stand_with_the_checkpoint(tmp_path: Path) -> None:
             assert tx.execute("select at from walks_step order by at") == [(0,), (1,), (2,)]
 
 
+def test_its_tables_are_those_of_every_other_transaction(tmp_path: Path) -> None:
+    """An app whose name is no prefix as it stands has one prefix of tables: that of `complete` and of transactions."""
+
+    def handler(context: Any, input: object) -> None:
+        context.checkpoint(State(1), also=lambda tables: tables.execute("insert into case_files_seen values (1)"))
+
+    kind = Kind("walk", 1, handler, Any, state_type=State)
+    app = App("Case files", [kind], migrations=["create table case_files_seen (at integer primary key) strict"])
+    root = testing.workspace(tmp_path / "work", app)
+    with perenne.open(root, app, access="work") as engine:
+        id = engine.submit(kind, None).job_id
+        engine.work()
+        assert engine.job(id).state is S.COMPLETED, engine.job(id).diagnostic
+
+
 def test_a_late_attempt_saves_nothing(trial: Any, make_kind: Any) -> None:
     """P2: an attempt that lost its right is unwound, and what was saved before stands."""
     begun: list[int] = []

@@ -200,8 +200,7 @@ class Executor:
         def say(word: str, sentence: str) -> None:
             log.write("warning", word, error=sentence)
 
-        prefix = "" if kind.state_type is None else f"{self.app.name}_"
-        kept = saving.LedgerStore(self.workspace, self.ledger.checkpoints, claim.token, prefix, say)
+        kept = saving.LedgerStore(self.workspace, self.ledger.checkpoints, claim.token, self.app.name, say)
         return Saving(kind, claim.job.id, claim.token, self.workspace, kept)
 
 

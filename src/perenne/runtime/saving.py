@@ -30,6 +30,7 @@ from perenne.errors import (
 from perenne.files import atomic, record
 from perenne.files.checkpoint import Files, Named
 from perenne.files.workspace import Workspace
+from perenne.store import apptables
 from perenne.store.checkpoints import Checkpoints, Progress, Saved
 from perenne.store.together import OwnTables
 
@@ -182,12 +183,12 @@ class LedgerStore:
         workspace: Workspace,
         checkpoints: Checkpoints,
         token: Token,
-        prefix: str,
+        app: str,
         say: Callable[[str, str], object],
     ) -> None:
-        """Args: prefix: of the application's own tables. say: told a word and a sentence about a save that stands."""
+        """Args: app: whose own tables `also` writes. say: told a word and a sentence about a save that stands."""
         self._workspace = workspace
-        self._checkpoints, self._token, self._prefix, self._say = checkpoints, token, prefix, say
+        self._checkpoints, self._token, self._app, self._say = checkpoints, token, app, say
 
     @cached_property
     def files(self) -> Files:
@@ -204,7 +205,8 @@ class LedgerStore:
         return saved
 
     def commit(self, saved: Saved, large: bool, progress: Progress | None, also: Also | None) -> Kept:
-        self._checkpoints.save(self._token, saved, progress, also, self._prefix)
+        prefix = "" if also is None else apptables.prefix_of(self._app)
+        self._checkpoints.save(self._token, saved, progress, also, prefix)
         return self._promoted(saved.generation) if large else Kept.DURABLE
 
     def _promoted(self, generation: int) -> Kept:
