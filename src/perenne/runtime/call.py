@@ -19,8 +19,20 @@ from perenne.core.lossless import first_loss
 from perenne.errors import Cancelled, ConfinementMissing, InvalidInput, TooLarge, Unwound, WallLimitReached
 from perenne.runtime import lacking
 from perenne.runtime.context import Context, Log
+from perenne.runtime.saving import REFUSALS, refused
 from perenne.runtime.saying import said
 from perenne.runtime.wishes import Wishes
+
+
+def restored(kind: Kind, context: Context, log: Log) -> events.Answer | None:
+    """Give the context the state that it goes on from; the answer of an attempt that cannot."""
+    try:
+        context.restore()
+    except REFUSALS as refusal:
+        return events.Doubted(refused(refusal), "checkpoint_refused")
+    except Exception as error:
+        return failure(kind, error, log)
+    return None
 
 
 def handler(kind: Kind, context: Context, wishes: Wishes, log: Log) -> events.Answer:

@@ -30,7 +30,6 @@ from perenne.runtime.hearing import Hearing
 from perenne.runtime.importable import Reference
 from perenne.runtime.link import Link
 from perenne.runtime.proxy import Caller, ChildContext, RemoteLog, RemoteSequences, leave
-from perenne.runtime.saving import REFUSALS, refused
 from perenne.runtime.wishes import Wishes
 from perenne.store.ledger import Claim
 
@@ -104,14 +103,8 @@ class Child:
         )
 
     def _answer(self, context: ChildContext, wishes: Wishes, log: RemoteLog) -> events.Answer:
-        if self._kind.state_type is not None:
-            try:
-                context.restore()
-            except REFUSALS as refusal:
-                return events.Doubted(refused(refusal), "checkpoint_refused")
-            except Exception as error:
-                return call.failure(self._kind, error, log)
-        return call.handler(self._kind, context, wishes, log)
+        refused = None if self._kind.state_type is None else call.restored(self._kind, context, log)
+        return refused or call.handler(self._kind, context, wishes, log)
 
     def _context(self, claim: Claim, wishes: Wishes, left_s: float | None, caller: Caller) -> ChildContext:
         return ChildContext(

@@ -25,7 +25,7 @@ from perenne.runtime.context import Context
 from perenne.runtime.governor import Governor
 from perenne.runtime.joblog import JobLog
 from perenne.runtime.keeping import Keeping
-from perenne.runtime.saving import REFUSALS, Saving
+from perenne.runtime.saving import Saving
 from perenne.runtime.submitter import Submitter
 from perenne.runtime.watchdog import Watchdog
 from perenne.runtime.wishes import Wishes
@@ -118,7 +118,7 @@ class Executor:
             return self._ended(started, wishes, missing, published)
         context = self._context(claim, publication, wishes, log, kind)
         goes_on = _comes_after_another(claim) or claim.sequence > 1
-        if kind.state_type is not None and goes_on and (refused := self._restore(context, kind, log)) is not None:
+        if kind.state_type is not None and goes_on and (refused := call.restored(kind, context, log)) is not None:
             return self._ended(started, wishes, refused, published)
         return Prepared(claim, kind, context, wishes, log, started)
 
@@ -154,16 +154,6 @@ class Executor:
         active_ms = int((self.clock.monotonic() - started_at) * 1000)
         limit_used = wishes.asked("limit")
         return events.Ended(answer=answer, published=published, active_ms=active_ms, limit_used=limit_used, saved=saved)
-
-    def _restore(self, context: Context, kind: Kind, log: JobLog) -> events.Answer | None:
-        """Give the context the state that it goes on from; the answer of an attempt that cannot."""
-        try:
-            context.restore()
-        except REFUSALS as refusal:
-            return events.Doubted(saving.refused(refusal), "checkpoint_refused")
-        except Exception as error:
-            return call.failure(kind, error, log)
-        return None
 
     def _call(self, prepared: Prepared) -> events.Answer:
         kind, context, wishes, log = prepared.kind, prepared.context, prepared.wishes, prepared.log
@@ -201,7 +191,7 @@ class Executor:
             log.write("warning", word, error=sentence)
 
         kept = saving.LedgerStore(self.workspace, self.ledger.checkpoints, claim.token, self.app.name, say)
-        return Saving(kind, claim.job.id, claim.token, self.workspace, kept)
+        return Saving(kind, claim.token, self.workspace, kept)
 
 
 def _comes_after_another(claim: Claim) -> bool:

@@ -190,7 +190,7 @@ class ChildContext(Context):
     def __init__(self, caller: Caller, kind: Kind, token: Token, workspace: Workspace, **parts: Any) -> None:
         parts |= {"ledger": RemoteLedger(caller), "log": RemoteLog(caller)}
         parts["submitter"] = RemoteSubmitter(caller, workspace)
-        parts["saving"] = Saving(kind, token.job_id, token, workspace, RemoteStore(caller.ask))
+        parts["saving"] = Saving(kind, token, workspace, RemoteStore(caller.ask))
         parts["keeping"] = RemoteKeeping(caller.ask)
         super().__init__(token=token, workspace=workspace, autosave_s=kind.autosave_s, **parts)
         self._caller = caller

@@ -72,10 +72,9 @@ class Store(Protocol):
 class Saving:
     """The checkpoints of one attempt."""
 
-    def __init__(self, kind: Kind, job_id: str, token: Token, workspace: Workspace, store: Store) -> None:
+    def __init__(self, kind: Kind, token: Token, workspace: Workspace, store: Store) -> None:
         self.store = store
-        self._kind, self._job_id, self._token = kind, job_id, token
-        self._workspace = workspace
+        self._kind, self._token, self._workspace = kind, token, workspace
         self._generation = 0
         self._last: bytes | None = None
         self._unsynced = False
@@ -84,7 +83,7 @@ class Saving:
 
     @cached_property
     def _files(self) -> Files:
-        return Files(self._workspace.checkpoints_folder, self._job_id)
+        return Files(self._workspace.checkpoints_folder, self._token.job_id)
 
     def restore(self) -> Any:
         """The state that the job goes on from, None at its beginning; twice is once.
@@ -101,7 +100,7 @@ class Saving:
 
     def _restored(self, saved: Saved) -> Any:
         found = record.decode(bytes_of(saved, self._files))
-        if (found.job, found.kind) != (self._job_id, self._kind.name):
+        if (found.job, found.kind) != (self._token.job_id, self._kind.name):
             raise CheckpointMismatch(f"it is of job {found.job}, kind {found.kind}")
         if (found.attempt, found.number, found.generation) != (saved.attempt, saved.number, saved.generation):
             raise CheckpointMismatch(f"it is save {found.generation} of attempt {found.number}, {found.attempt}")
@@ -144,7 +143,7 @@ class Saving:
     def _record(self, state: bytes, progress: Progress) -> tuple[bytes, str]:
         return record.encode_with_digest(
             record.Checkpoint(
-                job=self._job_id,
+                job=self._token.job_id,
                 kind=self._kind.name,
                 version=self._kind.version,
                 attempt=self._token.attempt,

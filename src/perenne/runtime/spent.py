@@ -34,10 +34,11 @@ def sweep(workspace: Workspace, checkpoints: Checkpoints) -> None:
     folder = workspace.checkpoints_folder
     if not folder.is_dir():
         return  # of before there were any
-    if JobState.COMPLETED in checkpoints.kept().values():
+    states = checkpoints.kept()
+    if JobState.COMPLETED in states.values():
         checkpoints.drop_completed()
-    kept = checkpoints.kept()
-    for id in sorted({path.name.partition(".")[0] for path in atomic.listed(folder)} - kept.keys()):
+    kept = {id for id, state in states.items() if state != JobState.COMPLETED}
+    for id in sorted({path.name.partition(".")[0] for path in atomic.listed(folder)} - kept):
         _remove(Files(folder, id), checkpoints)
 
 
