@@ -11,7 +11,6 @@ import errno
 import hashlib
 import os
 import re
-import stat as modes
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from typing import BinaryIO
 
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput, StoreFailed
-from perenne.files import atomic, fresh
+from perenne.files import atomic, fresh, regular
 from perenne.files.lock import waited_for
 
 PATIENCE_S = 5.0
@@ -80,7 +79,7 @@ def _pieces(content: Content, check: Callable[[int], None]) -> Generator[bytes, 
         check(len(data))
         yield data
     elif isinstance(content, str | os.PathLike):
-        with _opened(Path(content)) as file:
+        with regular.opened(Path(content)) as file:
             check(os.fstat(file.fileno()).st_size)
             yield from _read(file, check)
     elif callable(getattr(content, "read", None)):
@@ -111,19 +110,6 @@ def _read(file: BinaryIO, check: Callable[[int], None]) -> Iterator[bytes]:
             return
 
 
-def _opened(path: Path) -> BinaryIO:
-    """Raises: InvalidInput: not a readable regular file. StoreFailed: the machine could not."""
-    try:
-        # Asked before opening, because opening alone can act on a device.
-        if not modes.S_ISREG(os.lstat(path).st_mode):
-            raise InvalidInput(f"{path} is not a regular file; give one", path=str(path))
-        return open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0)
-    except OSError as error:
-        raise atomic.unreadable(path, error) from error
-    except ValueError as error:
-        raise InvalidInput(f"path {str(path)!r} cannot name a file: {error}", path=str(path)) from error
-
-
 def prove(staged: Staged) -> None:
     """Raises: StoreFailed: the file does not hold what was written, or is no file of ours."""
     if not _STAGED.fullmatch(staged.path.name) or not _holds(staged.path, staged):
@@ -134,7 +120,7 @@ def _holds(path: Path, wanted: Staged) -> bool:
     """Whether this is a regular file of these bytes; a file that cannot be read holds nothing."""
     digest, size_bytes = hashlib.sha256(), 0
     try:
-        with _opened(path) as file:
+        with regular.opened(path) as file:
             while piece := file.read(PIECE_BYTES):
                 digest.update(piece)
                 size_bytes += len(piece)
@@ -192,7 +178,7 @@ class Store:
         """The bytes, to be read. Raises: StoreFailed: missing, unreadable, or of another size."""
         path = self.path_of(digest)
         try:
-            file = _opened(path)
+            file = regular.opened(path)
         except InvalidInput as error:
             raise StoreFailed(f"artefact {digest}: {error}", path=str(path)) from None
         if os.fstat(file.fileno()).st_size != size_bytes:

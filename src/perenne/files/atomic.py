@@ -1,6 +1,7 @@
-"""Files that appear whole or not at all: write aside, sync, rename, sync the folder; and bounded reading.
+"""Files that appear whole or not at all: write aside, sync, rename, sync the folder.
 
-What lives here: single files and folders. What does not: names of checkpoints and artefacts, SQL, locks.
+What lives here: single files and folders. What does not: reading (`regular`), names of checkpoints and artefacts, SQL,
+locks.
 """
 
 from __future__ import annotations
@@ -10,19 +11,16 @@ import errno
 import fcntl
 import fnmatch
 import os
-import stat as modes
 import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 from perenne.crashpoints import POINTS, crash_point
-from perenne.errors import DiskLow, EngineError, InvalidInput, NotDurable, StoreExists, StoreFailed, TooLarge
+from perenne.errors import DiskLow, InvalidInput, NotDurable, StoreExists, StoreFailed
+from perenne.files.regular import TROUBLE
 
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
-# Of the machine, and no fault of the file that was to be read: the fact `passing` of the error says so.
-TROUBLE = (errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE)
-_CHUNK_BYTES = 1 << 20
 
 
 def write(path: Path, data: bytes, *, protocol: str, mode: int = 0o600) -> None:
@@ -135,88 +133,10 @@ def remove_tree(path: Path | str, *, point: str) -> None:
     os.rmdir(path)
 
 
-def read_regular(path: Path, *, limit_bytes: int) -> bytes:
-    """The bytes of a regular file, at most `limit_bytes`; nothing else is ever opened, waited for or followed.
-
-    Raises:
-        InvalidInput: missing, forbidden, or a link, folder, device, pipe or socket; the sentence says which.
-        TooLarge: the file is larger than the limit. StoreFailed: the machine could not read it.
-    """
-    try:
-        # Asked before opening, because opening alone can act on a device; asked again of what was really opened.
-        _refuse_irregular(path, os.lstat(path))
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            found = os.fstat(descriptor)
-            _refuse_irregular(path, found)
-            _refuse_large(path, found.st_size, limit_bytes)
-            data = _read_all(descriptor, limit_bytes + 1)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise unreadable(path, error) from error
-    except ValueError as error:
-        raise InvalidInput(f"path {str(path)!r} cannot name a file: {error}", path=str(path)) from error
-    _refuse_large(path, len(data), limit_bytes)
-    return data
-
-
-def unreadable(path: Path, error: OSError) -> EngineError:
-    """Why a file that somebody gave could not be read: InvalidInput, or StoreFailed when that says nothing about it."""
-    if error.errno in TROUBLE:
-        return StoreFailed(
-            f"file {path} could not be read: {error.strerror}; check the disk and how many files are open, "
-            f"then try again",
-            path=str(path),
-            passing=True,
-        )
-    return InvalidInput(
-        f"file {path} cannot be read: {error.strerror}; give an existing, readable, regular file", path=str(path)
-    )
-
-
 def _refuse_unknown(protocol: str) -> None:
     if f"{protocol}.staged" not in POINTS:
         known = ", ".join(sorted(point.partition(".")[0] for point in POINTS if point.endswith(".staged")))
         raise InvalidInput(f"protocol {protocol!r} has no crash points; give one of {known}", protocol=protocol)
-
-
-def _refuse_irregular(path: Path, found: os.stat_result) -> None:
-    if not modes.S_ISREG(found.st_mode):
-        kind = _kind_of(found.st_mode)
-        raise InvalidInput(f"{path} is a {kind}; give a regular file", path=str(path), found=kind)
-
-
-def _kind_of(mode: int) -> str:
-    kinds = {
-        modes.S_IFLNK: "symbolic link",
-        modes.S_IFDIR: "folder",
-        modes.S_IFIFO: "named pipe",
-        modes.S_IFSOCK: "socket",
-        modes.S_IFCHR: "character device",
-        modes.S_IFBLK: "block device",
-    }
-    return kinds.get(modes.S_IFMT(mode), "special file")
-
-
-def _refuse_large(path: Path, size_bytes: int, limit_bytes: int) -> None:
-    if size_bytes > limit_bytes:
-        raise TooLarge(
-            f"file {path} has at least {size_bytes} bytes, the limit is {limit_bytes}; give a smaller file",
-            path=str(path),
-            size_bytes=size_bytes,
-            limit_bytes=limit_bytes,
-        )
-
-
-def _read_all(descriptor: int, most_bytes: int) -> bytes:
-    """What the file holds, at most `most_bytes`, even when it grows meanwhile."""
-    pieces: list[bytes] = []
-    left_bytes = most_bytes
-    while left_bytes and (piece := os.read(descriptor, min(left_bytes, _CHUNK_BYTES))):
-        pieces.append(piece)
-        left_bytes -= len(piece)
-    return b"".join(pieces)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

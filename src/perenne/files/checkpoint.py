@@ -23,7 +23,7 @@ from perenne.errors import (
     StorageError,
     TooLarge,
 )
-from perenne.files import atomic, record
+from perenne.files import atomic, record, regular
 from perenne.files.lock import waited_for
 
 PATIENCE_S = 5.0
@@ -124,7 +124,7 @@ def _read(path: Path, named: Named) -> bytes | None:
     try:
         if not os.path.lexists(path):
             return None
-        data = atomic.read_regular(path, limit_bytes=record.RECORD_BYTES)
+        data = regular.read(path, limit_bytes=record.RECORD_BYTES)
     except TooLarge as error:
         raise CheckpointCorrupt(f"{path.name}: {error}") from error
     except EngineError as error:

@@ -6,7 +6,7 @@ import configparser
 from pathlib import Path
 
 from perenne.errors import EngineError, StoreForeign
-from perenne.files import atomic
+from perenne.files import regular
 
 PROGRAM = "Lardon3D"
 RECORD_MAGIC = b"L3DTASK\0"
@@ -30,7 +30,7 @@ def _is_manifest(path: Path) -> bool:
         return False
     found = configparser.ConfigParser(interpolation=None, strict=False)
     try:
-        found.read_string(atomic.read_regular(path, limit_bytes=_MANIFEST_BYTES).decode())
+        found.read_string(regular.read(path, limit_bytes=_MANIFEST_BYTES).decode())
     except (EngineError, ValueError, configparser.Error):
         return False
     return found.has_section("project")

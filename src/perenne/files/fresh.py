@@ -10,7 +10,6 @@ import contextlib
 import errno
 import hashlib
 import os
-import stat as modes
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import BinaryIO
 
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput, StoreExists, StoreFailed
-from perenne.files import atomic
+from perenne.files import atomic, regular
 
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 _BUFFER_BYTES = 1 << 20
@@ -112,16 +111,6 @@ def lines(path: Path, *, limit_bytes: int) -> Iterator[bytes]:
     Args: limit_bytes: a longer line is cut there, and its rest comes as the next one.
     Raises: InvalidInput: missing, forbidden, or not a regular file; nothing else is opened or followed. StoreFailed.
     """
-    try:
-        if not modes.S_ISREG(os.lstat(path).st_mode):
-            raise InvalidInput(f"{path} is not a regular file; give one", path=str(path))
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb", buffering=_BUFFER_BYTES) as file:
-            if not modes.S_ISREG(os.fstat(descriptor).st_mode):
-                raise InvalidInput(f"{path} is not a regular file; give one", path=str(path))
-            while line := file.readline(limit_bytes):
-                yield line
-    except OSError as error:
-        raise atomic.unreadable(path, error) from error
-    except ValueError as error:
-        raise InvalidInput(f"path {str(path)!r} cannot name a file: {error}", path=str(path)) from error
+    with regular.readable(path), regular.opened(path, buffering=_BUFFER_BYTES) as file:
+        while line := file.readline(limit_bytes):
+            yield line

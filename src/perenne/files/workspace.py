@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perenne.errors import InvalidInput, StoreExists, StoreForeign, StoreMissing
-from perenne.files import atomic, foreign
+from perenne.files import atomic, foreign, regular
 
 MANIFEST = "workspace.toml"
 MANIFEST_BYTES = 64 * 1024
@@ -147,7 +147,7 @@ def read(root: Path) -> Workspace:
     if not (root / MANIFEST).is_file():
         foreign.refuse_project(root)
         raise StoreMissing(f"workspace: {root} holds no {MANIFEST}; create the workspace first", path=str(root))
-    text = atomic.read_regular(root / MANIFEST, limit_bytes=MANIFEST_BYTES)
+    text = regular.read(root / MANIFEST, limit_bytes=MANIFEST_BYTES)
     try:
         return _parsed(root, tomllib.loads(text.decode()))
     except (ValueError, TypeError, KeyError) as error:

@@ -16,7 +16,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from perenne.crashpoints import crash_point
-from perenne.files import atomic, kernel_locks
+from perenne.files import atomic, kernel_locks, regular
 from perenne.files.lock import Lock, text_in
 from perenne.runtime import toolhost
 from perenne.runtime.owner import boot_id, started
@@ -78,8 +78,8 @@ def _named(path: Path) -> Named:
     try:
         text = text_in(path)
     except OSError as error:
-        if error.errno in atomic.TROUBLE:
-            raise atomic.unreadable(path, error) from error
+        if error.errno in regular.TROUBLE:
+            raise regular.unreadable(path, error) from error
         text = ""
     named = _TEXT.match(text)
     return named.groupdict() if named else {"owner": "", "pid": "0", "started": "", "boot": ""}
@@ -104,7 +104,7 @@ def _end_named(named: Named) -> None:
 
 
 def _kill_keeper(pid: int, path: Path, protocol: str) -> None:
-    """A forked copy that left the group: it keeps the lock that only the child was given."""
+    """A forked copy that left the group: it keeps the lock that only the child was regular."""
     try:
         descriptor = os.pidfd_open(pid)
     except OSError:

@@ -15,7 +15,7 @@ from perenne.core import limits
 from perenne.core.job import Queue
 from perenne.core.states import FINAL, JobState
 from perenne.errors import InvalidInput
-from perenne.files import atomic
+from perenne.files import regular
 from perenne.files.workspace import Workspace
 from perenne.store.overview import FINISHED, UNFINISHED, JobLine, Name, Number, Overview, Truncated, Uuid, WorkerLine
 
@@ -113,7 +113,7 @@ def read(root: Path) -> Snapshot:
 
     Raises: InvalidInput: missing, or not what the contract says. TooLarge.
     """
-    return decode(atomic.read_regular(root / NAME, limit_bytes=MOST_BYTES))
+    return decode(regular.read(root / NAME, limit_bytes=MOST_BYTES))
 
 
 def schema() -> dict[str, Any]:

@@ -18,7 +18,7 @@ import msgspec
 
 from perenne.crashpoints import crash_point
 from perenne.errors import EngineError
-from perenne.files import atomic
+from perenne.files import atomic, regular
 from perenne.files.lock import Lock
 from perenne.files.workspace import Workspace
 from perenne.runtime import snapshot
@@ -129,9 +129,7 @@ class Keeper:
         if self._stands():
             return False
         try:
-            head = msgspec.json.decode(
-                atomic.read_regular(self._path, limit_bytes=snapshot.MOST_BYTES), type=snapshot.Head
-            )
+            head = msgspec.json.decode(regular.read(self._path, limit_bytes=snapshot.MOST_BYTES), type=snapshot.Head)
         except (EngineError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
         later = (head.epoch, head.revision) > (view.epoch, view.revision)

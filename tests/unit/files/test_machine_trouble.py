@@ -14,7 +14,7 @@ import perenne
 from perenne import App, Kind
 from perenne.apps.evidence import places
 from perenne.errors import DiskLow, InvalidInput, NotDurable, StoreFailed
-from perenne.files import atomic, fresh
+from perenne.files import atomic, fresh, regular
 from perenne.files.lock import Lock
 from perenne.runtime import owner, wake
 from perenne.store.sqlite.driver import SQLiteDriver
@@ -47,7 +47,7 @@ def test_a_file_that_the_machine_cannot_read_is_not_called_wrong(
     (tmp_path / "file").write_bytes(b"content")
     fails("open", number, "file")
     with pytest.raises(StoreFailed, match="try again") as raised:
-        atomic.read_regular(tmp_path / "file", limit_bytes=100)
+        regular.read(tmp_path / "file", limit_bytes=100)
     assert raised.value.passing
     with pytest.raises(StoreFailed):
         list(fresh.lines(tmp_path / "file", limit_bytes=100))
@@ -61,7 +61,7 @@ def test_a_file_that_is_forbidden_stays_wrong_input(tmp_path: Path, fails: Calla
     (tmp_path / "file").write_bytes(b"content")
     fails("open", errno.EACCES, "file")
     with pytest.raises(InvalidInput, match="readable"):
-        atomic.read_regular(tmp_path / "file", limit_bytes=100)
+        regular.read(tmp_path / "file", limit_bytes=100)
 
 
 def test_a_folder_that_cannot_be_listed_is_told(tmp_path: Path, fails: Callable[..., None]) -> None:

@@ -19,7 +19,7 @@ from perenne.apps.evidence.identities import check_instant, evidence_id_of
 from perenne.apps.evidence.recognition import Format, recognise
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput, RecoveryRequired, StoreFailed, StoreMissing, TooLarge
-from perenne.files import atomic
+from perenne.files import atomic, regular
 
 FILE_LIMIT_BYTES = 4 << 20
 SELECTION_LIMIT_FILES = 1000
@@ -133,7 +133,7 @@ class _Importing:
         return _imported(evidence, reused=False)
 
     def _read(self, path: Path) -> bytes:
-        content = atomic.read_regular(path, limit_bytes=self.file_limit_bytes)
+        content = regular.read(path, limit_bytes=self.file_limit_bytes)
         if not content:
             raise InvalidInput(f"{path} is empty; give a mail or a picture with at least one byte", path=str(path))
         return content

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from perenne.crashpoints import crash_point
 from perenne.errors import InvalidInput, StoreFailed, StoreMissing, TooLarge
-from perenne.files import atomic
+from perenne.files import atomic, regular
 
 MAIL_ORIGINALS = "01_Preuves_Originales/Emails"
 IMAGE_ORIGINALS = "01_Preuves_Originales/Images"
@@ -168,8 +168,8 @@ def _step(folder: int, name: str, relative: str, flags: int) -> int:
     except FileNotFoundError:
         raise StoreMissing(f"{relative} is missing", path=relative) from None
     except OSError as error:
-        if error.errno in atomic.TROUBLE:
-            raise atomic.unreadable(Path(relative), error) from error
+        if error.errno in regular.TROUBLE:
+            raise regular.unreadable(Path(relative), error) from error
         raise StoreFailed(
             f"{relative} cannot be read as a file below the investigation: "
             f"{name} is a symlink, no folder, or refused ({error.strerror})",

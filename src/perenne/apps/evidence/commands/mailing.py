@@ -10,7 +10,7 @@ import msgspec
 from perenne.apps.evidence.commands import mail_page
 from perenne.apps.evidence.commands.screen import screen
 from perenne.apps.evidence.mail import Limits, analyse, encoded
-from perenne.files import atomic
+from perenne.files import regular
 
 
 @click.command(short_help="Show what one mail says, with its bytes.")
@@ -27,7 +27,7 @@ def mail(file: Path, as_json: bool, trusted: tuple[str, ...]) -> None:
     Example: perenne evidence mail suspect.eml
     """
     limits = Limits()
-    found = analyse(atomic.read_regular(file, limit_bytes=limits.file_bytes), limits, trusted=trusted)
+    found = analyse(regular.read(file, limit_bytes=limits.file_bytes), limits, trusted=trusted)
     if as_json:
         click.echo(msgspec.json.format(encoded(found), indent=2))
     else:
