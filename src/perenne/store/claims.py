@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -74,9 +74,10 @@ def claim(
     if paused or stopped:
         return []
     anywhere = Place("", len(attempts), ahead)
-    best = _best(tx, lanes, anywhere)
+    queues = open_queues(tx)
+    best = _best(tx, lanes, queues, anywhere)
     if admission is not None and (asked or admission.waiting):
-        best = _with_admitted(tx, best, lanes, anywhere, admission, now)
+        best = _with_admitted(tx, best, lanes, queues, anywhere, admission, now)
     best = _who_may_wait_here(_who_may_run_together(best, company))
     return [
         _start(tx, job, owner, attempt, epoch, now, admission)
@@ -100,46 +101,50 @@ def next_due(tx: Transaction) -> int | None:
 Placed = tuple[Job, Place]
 
 
-def _best(tx: Transaction, lanes: Sequence[Lane], anywhere: Place) -> list[Placed]:
-    """The best due jobs that each place has room for: one seek a lane, so that no queue is walked over.
+def open_queues(tx: Transaction) -> list[str]:
+    return [name for name, _, _, paused, stopped in tx.all("list_queues") if not paused and not stopped]
 
-    A place that is full keeps no other waiting.
-    """
-    open_queues = [name for name, _, _, paused, stopped in tx.all("list_queues") if not paused and not stopped]
+
+def _best(tx: Transaction, lanes: Sequence[Lane], queues: Sequence[str], anywhere: Place) -> list[Placed]:
+    """The best due jobs that each place has room for: one seek a lane, so that no queue is walked over."""
     placed = [(lane, lane.place or anywhere) for lane in dict.fromkeys(lanes)]
     heads = [
         (rows.job(row), place)
-        for queue in open_queues
+        for queue in queues
         for lane, place in placed
         if place.room > 0
         for row in tx.all("best_in_lane", queue=queue, kind=lane.kind, version=lane.version, limit=place.room)
     ]
+    return _that_fit(heads, {place.name: place.room for _, place in placed})
+
+
+def _that_fit(heads: list[Placed], room: Mapping[str, int]) -> list[Placed]:
+    """The best that each place has room for, in order. A place that is full keeps no other waiting."""
     taken: Counter[str] = Counter()
     best = []
     for job, place in sorted(heads, key=lambda head: (head[0].rank, head[0].seq)):
         taken[place.name] += 1
-        if taken[place.name] <= place.room:
+        if taken[place.name] <= room[place.name]:
             best.append((job, place))
     return best
 
 
 def _with_admitted(
-    tx: Transaction, plain: list[Placed], lanes: Sequence[Lane], anywhere: Place, admission: Admission, now: int
+    tx: Transaction,
+    plain: list[Placed],
+    lanes: Sequence[Lane],
+    queues: list[str],
+    anywhere: Place,
+    admission: Admission,
+    now: int,
 ) -> list[Placed]:
     """Those, and the jobs with an estimate that are admitted; none of these waits for a slot, for it holds much."""
     places = {(lane.kind, lane.version): lane.place or anywhere for lane in lanes}
-    queues = [name for name, _, _, paused, stopped in tx.all("list_queues") if not paused and not stopped]
     room = Counter({place.name: max(place.room - place.ahead, 0) for place in places.values()})
     names = {lane: place.name for lane, place in places.items()}
     admitted = [(job, places[job.kind, job.version]) for job in admission.choose(tx, names, room, queues, now)]
-    left = {place.name: room[place.name] + place.ahead for place in places.values()}
-    taken: Counter[str] = Counter()
-    best = []
-    for job, place in sorted(plain + admitted, key=lambda head: (head[0].rank, head[0].seq)):
-        taken[place.name] += 1
-        if taken[place.name] <= left[place.name]:
-            best.append((job, place))
-    return best
+    # What is resumed has been taken off by now.
+    return _that_fit(plain + admitted, {place.name: room[place.name] + place.ahead for place in places.values()})
 
 
 def _who_may_run_together(best: list[Placed], company: bool) -> list[Placed]:

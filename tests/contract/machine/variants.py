@@ -148,7 +148,11 @@ def claim_outside_the_transaction(patch: pytest.MonkeyPatch) -> None:
     def claim(self: Ledger, lanes: Sequence[Any], *, owner: str, attempt: str, now: int) -> Any:
         self._driver.write(lambda tx: tx.run("ripen", now=now, limit=256))
         best = self._driver.read(
-            lambda tx: None if any(tx.one("read_store")[2:]) else claims._best(tx, lanes, claims.Place("", 1))
+            lambda tx: (
+                None
+                if any(tx.one("read_store")[2:])
+                else claims._best(tx, lanes, claims.open_queues(tx), claims.Place("", 1))
+            )
         )
         if not best:
             return None
