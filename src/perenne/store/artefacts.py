@@ -15,6 +15,7 @@ from perenne.crashpoints import crash_point
 from perenne.errors import ReportConflict
 from perenne.store import turns
 from perenne.store.driver import Driver, Transaction
+from perenne.store.rows import listed
 
 
 class Artefacts:
@@ -54,7 +55,7 @@ class Artefacts:
 
     def unnamed(self, digests: Sequence[str]) -> list[str]:
         """Those of the digests that no job names."""
-        given = msgspec.json.encode(digests).decode()
+        given = listed(digests)
         return [row[0] for row in self._driver.read(lambda tx: tx.all("unnamed_digests", digests=given))]
 
 

@@ -5,12 +5,13 @@ What does not live here: how it is drawn (`surfaces`).
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from perenne.store.driver import Driver, Row, Transaction
 from perenne.store.intake import not_found
+from perenne.store.rows import listed
 
 NODES = 200
 NODES_MOST = 2_000
@@ -83,7 +84,7 @@ def graph(driver: Driver, job_id: str | None, limit: int = NODES) -> Graph:
 
     def work(tx: Transaction) -> Graph:
         nodes, numbers, truncated = _nodes(tx, job_id, limit)
-        found = tx.all("graph_edges", places=_json(numbers))
+        found = tx.all("graph_edges", places=listed(numbers))
         edges = [Edge(numbers[job], numbers[needs], bool(waived)) for job, needs, waived in found]
         return Graph(seen_at=_seen_at(tx), truncated=truncated, nodes=nodes, edges=edges)
 
@@ -98,7 +99,7 @@ def timeline(driver: Driver, job_id: str | None, limit: int = NODES) -> Timeline
 
     def work(tx: Transaction) -> Timeline:
         nodes, numbers, truncated = _nodes(tx, job_id, limit)
-        found = tx.all("graph_attempts", places=_json(numbers), limit=ATTEMPTS + 1)
+        found = tx.all("graph_attempts", places=listed(numbers), limit=ATTEMPTS + 1)
         spans = [Span(numbers[job], *rest) for job, *rest in found[:ATTEMPTS]]
         truncated = truncated or len(found) > ATTEMPTS
         return Timeline(seen_at=_seen_at(tx), truncated=truncated, nodes=nodes, attempts=spans)
@@ -109,7 +110,7 @@ def timeline(driver: Driver, job_id: str | None, limit: int = NODES) -> Timeline
 def _nodes(tx: Transaction, job_id: str | None, limit: int) -> tuple[list[Node], dict[int, int], bool]:
     """The jobs, their numbers by their places, and whether some were left out."""
     places, truncated = _around(tx, job_id, limit) if job_id is not None else _all(tx, limit)
-    rows = tx.all("graph_nodes", places=_json(places))
+    rows = tx.all("graph_nodes", places=listed(places))
     nodes = [Node(number, *row[1:]) for number, row in enumerate(rows, 1)]
     return nodes, {row[0]: number for number, row in enumerate(rows, 1)}, truncated
 
@@ -126,7 +127,7 @@ def _around(tx: Transaction, job_id: str, limit: int) -> tuple[list[int], bool]:
     known, ring = {row[0]: None}, [row[0]]
     while ring:
         # One more than all that may be known: whether something is left out is then known, too.
-        beside = _places(tx.all("graph_neighbours", places=_json(ring), limit=len(known) + limit + 1))
+        beside = _places(tx.all("graph_neighbours", places=listed(ring), limit=len(known) + limit + 1))
         ring = [place for place in beside if place not in known]
         if len(known) + len(ring) > limit:
             return [*known, *ring][:limit], True
@@ -142,7 +143,3 @@ def _seen_at(tx: Transaction) -> int:
     row = tx.one("overview_store")
     assert row is not None
     return int(row[4])
-
-
-def _json(places: Any) -> str:
-    return msgspec.json.encode(list(places)).decode()

@@ -8,6 +8,7 @@ import msgspec
 
 from perenne.core.states import FINAL, JobState
 from perenne.store.driver import Driver
+from perenne.store.rows import listed
 
 WAIT_FOR_JOBS = ("waiting_for_dependencies", "dependency_requeued")
 
@@ -47,7 +48,7 @@ class Health:
 
     def stuck(self, *, limit: int) -> list[Stuck]:
         """BLOCKED jobs that wait for something else than other jobs."""
-        reasons = _json(WAIT_FOR_JOBS)
+        reasons = listed(WAIT_FOR_JOBS)
         return [Stuck(*row) for row in self._driver.read(lambda tx: tx.all("stuck_jobs", reasons=reasons, limit=limit))]
 
     def doubtful(self, *, limit: int) -> list[Stuck]:
@@ -58,7 +59,7 @@ class Health:
 
     def kinds(self) -> list[tuple[str, int, int]]:
         """Every kind that has unfinished jobs: name, version, how many."""
-        final = _json(sorted(FINAL))
+        final = listed(sorted(FINAL))
         found = self._driver.read(lambda tx: tx.all("unfinished_kinds", final=final))
         return [(kind, version, count) for kind, version, count in found]
 
@@ -66,9 +67,5 @@ class Health:
         """Those of the ids that belong to no job."""
         if not ids:
             return []
-        given = _json(sorted(ids))
+        given = listed(sorted(ids))
         return [row[0] for row in self._driver.read(lambda tx: tx.all("unknown_jobs", ids=given))]
-
-
-def _json(values: Collection[str]) -> str:
-    return msgspec.json.encode(values).decode()

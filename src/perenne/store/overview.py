@@ -171,7 +171,7 @@ def _look(tx: Transaction, wanted: Wanted, before: Seen | None) -> tuple[Overvie
 
 def _places(tx: Transaction, wanted: Wanted) -> list[Row]:
     if wanted.states:
-        states = msgspec.json.encode(sorted(wanted.states)).decode()
+        states = rows.listed(sorted(wanted.states))
         return tx.all("places_in_states", states=states, limit=wanted.unfinished)
     return tx.all("unfinished_places", limit=wanted.unfinished) + tx.all("finished_places", limit=wanted.finished)
 
@@ -188,7 +188,7 @@ def _lines(
             continue
         found[seq] = told
     if fresh:
-        for seq, *row in tx.all("lines_at", places=msgspec.json.encode(list(fresh)).decode()):
+        for seq, *row in tx.all("lines_at", places=rows.listed(fresh)):
             found[seq] = (*fresh[seq], _line(row))
         found = {seq: found[seq] for seq, _, _ in places}
     return found

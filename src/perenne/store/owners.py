@@ -79,7 +79,7 @@ class Owners:
 
     def forget(self, ids: Sequence[str]) -> int:
         """Remove those of these workers that still left and that no attempt names; how many went."""
-        named = msgspec.json.encode(ids).decode()
+        named = rows.listed(ids)
         forgotten = self._driver.write(lambda tx: tx.run("forget_owners", ids=named))
         crash_point("purge.owners_forgotten")
         return forgotten

@@ -6,7 +6,7 @@ steps (`runtime.pruner`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import Literal
 
@@ -19,6 +19,7 @@ from perenne.errors import InvalidInput
 from perenne.store.artefacts import Artefacts
 from perenne.store.driver import Driver, Transaction
 from perenne.store.owners import Owners
+from perenne.store.rows import listed
 
 STEP_JOBS = 256
 STEP_ROWS = 4096  # some 50 ms on a slow disk; one job may have more, and is then a step of its own
@@ -122,7 +123,7 @@ class _Purge:
 
     def __init__(self, rule: Rule, now: int, actor: str) -> None:
         self._rule, self._now, self._actor = rule, now, actor
-        self._states = msgspec.json.encode(rule.states).decode()
+        self._states = listed(rule.states)
         self._edge: Place = (0, 0)
         self._line: int | None = None
         self.removed = Removed()
@@ -176,10 +177,10 @@ class _Purge:
         left_rows = STEP_ROWS
         at, seq = self._edge
         values = {"states": self._states, "before_at": at, "before_seq": seq}
-        for place, id, size_rows, is_named in tx.all("purge_sizes", jobs=_json(jobs), **values):
+        for place, id, size_rows, is_named in tx.all("purge_sizes", jobs=listed(jobs), **values):
             if chosen and size_rows > left_rows:
                 return chosen, False
-            going = _json([seq for seq, _ in chosen])
+            going = listed([seq for seq, _ in chosen])
             if not is_named or tx.one("named_by_others", needs=place, jobs=going) is None:
                 chosen.append((place, id))
                 left_rows -= size_rows
@@ -198,7 +199,7 @@ class _Purge:
 
 def _delete(tx: Transaction, jobs: list[int], history: str) -> Removed:
     """What belongs to the jobs first, the jobs last; lines of history that stay are no more counted as removed."""
-    named = _json(jobs)
+    named = listed(jobs)
     verb = "delete" if history == "pruned" else "detach"
     lines = tx.run(f"{verb}_births_of", jobs=named) + tx.run(f"{verb}_history_of", jobs=named)
     tx.run("delete_checkpoints_of", jobs=named)
@@ -216,8 +217,4 @@ def _delete(tx: Transaction, jobs: list[int], history: str) -> Removed:
 def _gone(tx: Transaction, answer: tuple[Removed, tuple[str, ...], int | None]) -> bool:
     """Whether a step stands whose commit failed half-way."""
     _, ids, _ = answer
-    return len(tx.all("unknown_jobs", ids=_json(ids))) == len(ids)
-
-
-def _json(values: Sequence[int | str]) -> str:
-    return msgspec.json.encode(values).decode()
+    return len(tx.all("unknown_jobs", ids=listed(ids))) == len(ids)
