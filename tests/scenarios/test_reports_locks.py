@@ -31,7 +31,9 @@ def test_r36_a_lost_connection_loses_no_job(stage: Stage) -> None:
             pen = engine._driver._writer._pen  # type: ignore[attr-defined]
             before = pen._connection
             pen._suspect = True  # as an input or output error leaves it
-            engine._driver._reading._drop()  # type: ignore[attr-defined]
+            reading = engine._driver._reading  # type: ignore[attr-defined]
+            with reading._lock:  # the snapshot is read in a thread of its own
+                reading._drop()
             with stage.open("work") as other:
                 for _ in range(5):
                     assert other.work().recovered == 0

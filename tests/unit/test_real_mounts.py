@@ -105,9 +105,10 @@ def test_mount_is_judged_right(name: str, tmp_path: Path) -> None:
     for folder in ("here", "disk"):
         (tmp_path / folder).mkdir()
     words = ["unshare", "-m", "--propagation", "private", "sh", "-c"]
-    ask = f'set -e; cd "$1"; ( {script} ) >made 2>&1 || {{ cat made >&2; exit 77; }}; shift; exec "$@"'
+    # A shell of its own: in one that is asked `||`, the first step that fails would not end it.
+    ask = 'set -e; cd "$1"; sh -ec "$2" >made 2>&1 || { cat made >&2; exit 77; }; shift 2; exec "$@"'
     asked = subprocess.run(
-        [*words, ask, "sh", str(tmp_path), sys.executable, "-c", ASK, str(tmp_path / "here")],
+        [*words, ask, "sh", str(tmp_path), script, sys.executable, "-c", ASK, str(tmp_path / "here")],
         capture_output=True,
         text=True,
         timeout=60,
