@@ -46,7 +46,7 @@ __all__ = [
 
 
 def doctor(root: Path, app: App | None, *, deep: bool = False) -> list[Finding]:
-    """All that can be said about a workspace, reading only; deep: every page of the ledger is read too."""
+    """All that can be said about a workspace, reading only; deep: every page of the ledger and every artefact, too."""
     from perenne.runtime import doctor as looking
     from perenne.store.sqlite import inspection
 

@@ -138,13 +138,16 @@ class Store:
     def path_of(self, digest: str) -> Path:
         return self.folder / digest[:2] / digest
 
+    @property
+    def lock(self) -> Path:
+        return self.folder.with_name(f"{self.folder.name}.lock")
+
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """Nobody else links, names or removes meanwhile.
 
         Raises: StoreBusy: somebody holds the lock for 5 s; names the process. StoreFailed.
         """
-        path = self.folder.with_name(f"{self.folder.name}.lock")
-        return waited_for(path, "artefacts", patience_s=PATIENCE_S, text=f"pid {os.getpid()}\n", its="their")
+        return waited_for(self.lock, "artefacts", patience_s=PATIENCE_S, text=f"pid {os.getpid()}\n", its="their")
 
     def link(self, staged: Staged) -> bool:
         """Give a proved file its lasting name, durably; whether it had none before. A damaged one is replaced.
@@ -161,6 +164,11 @@ class Store:
         atomic.sync_folder(path.parent)  # an older link may be one whose sync a crash prevented
         crash_point("artefact.folder_synced")
         return new
+
+    def holds(self, digest: str, size_bytes: int) -> bool:
+        """Whether the file is there with exactly these bytes; reads it whole."""
+        path = self.path_of(digest)
+        return _holds(path, Staged(path, size_bytes, digest))
 
     def remove(self, digest: str) -> None:
         """What cannot be removed is left to the next look."""

@@ -1,7 +1,7 @@
 """Looks at one workspace and says what is wrong with it, why, and what to do; reads only, repairs nothing.
 
 What lives here: the order of the looks, and what a look that fails becomes. What does not: the looks (`doctor_machine`,
-`doctor_folder`, `doctor_ledger`, `doctor_work`).
+`doctor_folder`, `doctor_ledger`, `doctor_work`, `doctor_artefacts`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from perenne.app import App
 from perenne.errors import EngineError
 from perenne.files import workspace as folder
 from perenne.files.workspace import Workspace
-from perenne.runtime import clock, doctor_folder, doctor_ledger, doctor_machine, doctor_resources, doctor_work
+from perenne.runtime import (
+    clock,
+    doctor_artefacts,
+    doctor_folder,
+    doctor_ledger,
+    doctor_machine,
+    doctor_resources,
+    doctor_work,
+)
 from perenne.runtime.doctor_work import Ward
 from perenne.runtime.findings import Finding, bad, ok, refused
 from perenne.runtime.saying import said
@@ -27,7 +35,8 @@ def doctor(
 ) -> list[Finding]:
     """Everything that can be said about the workspace in this folder; what cannot be looked at is a finding too.
 
-    Args: app: whose jobs they are; None where that is not known. deep: also read every page of the ledger.
+    Args: app: whose jobs they are; None where that is not known. deep: also read every page of the
+    ledger, and every byte of the artefacts.
     Guarantees: no byte of the database or its WAL and no file changes, whatever its state, with and without workers.
     """
     try:
@@ -80,14 +89,14 @@ def _ledger(
         looks.append(("integrity", partial(doctor_ledger.integrity, workspace, inspector)))
     return [
         *(finding for name, look in looks for finding in _looked(name, look)),
-        *_looked("ledger", partial(_work, workspace, app, inspector, clock)),
+        *_looked("ledger", partial(_work, workspace, app, inspector, clock, deep)),
     ]
 
 
-def _work(workspace: Workspace, app: App | None, inspector: Inspector, clock: clock.Clock) -> list[Finding]:
+def _work(workspace: Workspace, app: App | None, inspector: Inspector, clock: clock.Clock, deep: bool) -> list[Finding]:
     driver = inspector.open(workspace.ledger, workspace=workspace.id, allowed=workspace.allow_filesystems)
     try:
-        return [*_whose(driver), *_all_work(Ward(workspace, app, driver, clock))]
+        return [*_whose(driver), *_all_work(Ward(workspace, app, driver, clock), deep)]
     finally:
         driver.close()
 
@@ -98,9 +107,10 @@ def _whose(driver: Driver) -> list[Finding]:
     return [ok("ledger", f"of workspace {row[0]}, as the manifest says; epoch {row[1]}")]
 
 
-def _all_work(ward: Ward) -> list[Finding]:
+def _all_work(ward: Ward, deep: bool) -> list[Finding]:
     checks = (*doctor_work.CHECKS, *doctor_resources.CHECKS)
-    return [finding for check in checks for finding in _looked(check.__name__, partial(check, ward))]
+    found = [finding for check in checks for finding in _looked(check.__name__, partial(check, ward))]
+    return [*found, *_looked("artefacts", partial(doctor_artefacts.artefact_files, ward, deep=deep))]
 
 
 def _looked(name: str, look: Callable[[], Iterable[Finding]]) -> list[Finding]:

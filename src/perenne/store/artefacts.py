@@ -5,7 +5,8 @@ What does not live here: bytes (`files.artefacts`), and when they go (`runtime.p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import msgspec
 
@@ -16,6 +17,14 @@ from perenne.errors import ReportConflict
 from perenne.store import turns
 from perenne.store.driver import Driver, Transaction
 from perenne.store.rows import listed
+
+
+class Named(msgspec.Struct, frozen=True):
+    """Bytes that some job keeps; job_id: one of those that do."""
+
+    digest: str
+    size_bytes: int
+    job_id: str
 
 
 class Artefacts:
@@ -53,10 +62,22 @@ class Artefacts:
         crash_point("artefact.committed")
         return kept
 
+    def pages(self, most: int) -> Iterator[list[Named]]:
+        """All bytes that are kept, once each, by their digests; each page on a view of its own."""
+        after: str | None = ""
+        while after is not None:
+            page = self._driver.read(partial(_named, after=after, most=most))
+            yield page
+            after = page[-1].digest if len(page) == most else None
+
     def unnamed(self, digests: Sequence[str]) -> list[str]:
         """Those of the digests that no job names."""
         given = listed(digests)
         return [row[0] for row in self._driver.read(lambda tx: tx.all("unnamed_digests", digests=given))]
+
+
+def _named(tx: Transaction, after: str, most: int) -> list[Named]:
+    return [Named(*row) for row in tx.all("named_digests", after=after, limit=most)]
 
 
 def _of(tx: Transaction, job_id: str) -> list[Artefact]:

@@ -122,7 +122,7 @@ def test_healthy_workspace(place: Any, app: App) -> None:
         "manifest", "confinement", "file system", "free space", "permissions", "leftovers", "pipes", "library", "modes",
         "schema", "wal", "write lock", "integrity", "ledger", "controls", "retention", "counters", "dependencies",
         "attempts", "history", "owner locks", "running", "in doubt", "blocked", "kinds", "logs", "stages",
-        "checkpoints", "children",
+        "checkpoints", "children", "artefacts",
     ]  # fmt: skip
     assert confine.offer().by in one(findings, "confinement").sentence
     assert "SQLite 3." in one(findings, "library").sentence
@@ -186,7 +186,7 @@ def test_doctor_on_a_read_only_folder(place: Any, trouble: Any) -> None:
         timeout=60,
         env={**os.environ, "PYTHONPATH": SOURCE},
     )
-    assert done.stdout.splitlines() == ["file system warn", "owners warn", "29"], done.stderr
+    assert done.stdout.splitlines() == ["file system warn", "owners warn", "30"], done.stderr
     assert trouble.contents(place.workspace.root) == before
 
 

@@ -28,7 +28,9 @@ _MARKS = {"ok": "ok  ", "warn": "look", "bad": "BAD "}
 
 @click.command(short_help="Say what is wrong and what to do.")
 @options.workspace
-@click.option("--deep", is_flag=True, help="Read every page of the ledger too, and every file the application names.")
+@click.option(
+    "--deep", is_flag=True, help="Read every page of the ledger too, every artefact, and every file of the application."
+)
 @options.as_json
 @click.pass_context
 def doctor(ctx: click.Context, root: Path, deep: bool, as_json: bool) -> int:

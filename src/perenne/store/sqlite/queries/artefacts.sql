@@ -54,6 +54,17 @@ where exists (
 delete from artefact
 where job in (select value from json_each(:jobs))
 
+-- name: named_digests
+-- Digests of artefacts after :after, at most :limit, each once, with one job that keeps it.
+-- :after, :limit
+select artefact.digest, artefact.size_bytes, min(job.id)
+from artefact
+join job on job.seq = artefact.job
+where artefact.digest > :after
+group by artefact.digest, artefact.size_bytes
+order by artefact.digest
+limit :limit
+
 -- name: unnamed_digests
 -- Those of the digests that no artefact has.
 -- :digests (JSON)
