@@ -1,7 +1,7 @@
 """`python hands.py ROOT VFS SLOTS`: the worker process of the benchmarks that need more than one; it says what happens.
 
-Lines on its standard output: `ready PID`, `started JOB ATTEMPT NANOSECONDS`, `ended JOB`; the clock is CLOCK_MONOTONIC,
-which all processes of a machine share. VFS is `-` for the machine's own disk.
+Lines on its standard output: `ready PID`, `started JOB ATTEMPT NANOSECONDS`, `left JOB NANOSECONDS`, `ended JOB`; the
+clock is CLOCK_MONOTONIC, which all processes of a machine share. VFS is `-` for the machine's own disk.
 """
 
 from __future__ import annotations
@@ -37,6 +37,18 @@ def hold(context: Context, gate: str) -> None:
         time.sleep(0.005)  # the work of this handler is to wait
 
 
+def step(context: Context, step_ms: int) -> None:
+    """Say when it started, walk from boundary to boundary, and say when one of them ended it."""
+    _say_started(context)
+    try:
+        while True:
+            time.sleep(step_ms / 1000)  # the work of this handler: a boundary ends it, and nothing else
+            context.boundary()
+    finally:
+        now_ns = time.monotonic_ns()
+        _say("left", context.job_id, now_ns)
+
+
 def _say_started(context: Context) -> None:
     now_ns = time.monotonic_ns()
     _say("started", context.job_id, context.attempt, now_ns)
@@ -48,7 +60,8 @@ def _say(*words: object) -> None:
 
 STAMP = Kind("bench.stamp", 1, stamp, str)
 HOLD = Kind("bench.hold", 1, hold, str, max_attempts=5)
-APP = App("bench", [KIND, STAMP, HOLD], queues={"default": JOBS_AT_MOST})
+STEP = Kind("bench.step", 1, step, int)
+APP = App("bench", [KIND, STAMP, HOLD, STEP], queues={"default": JOBS_AT_MOST})
 
 
 class WorkerProcess:

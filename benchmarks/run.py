@@ -19,6 +19,7 @@ import graph
 import machine
 import mail
 import peers
+import reaction
 import scale
 import start
 import submit
@@ -34,6 +35,7 @@ BENCHMARKS = {
         submit,
         work,
         wake,
+        reaction,
         takeover,
         tools,
         scale,

@@ -39,7 +39,7 @@ def measure(folder: Path, *, rounds: int, quick: bool) -> tuple[dict[str, Any], 
 def _disk(folder: Path, name: str, vfs: str | None, wakes: int, rounds: int, idle_s: float | None) -> list[Figure]:
     folder.mkdir()
     with open_engine(folder / "workspace", vfs, APP) as engine:
-        bare = _BareSleeper(folder / "bare.sqlite", folder / "workspace", vfs)
+        bare = BareSleeper(folder / "bare.sqlite", folder / "workspace", vfs)
         worker = WorkerProcess(engine.workspace.root, vfs)
         try:
             bare_us, ring_us, call_us = _rounds(engine, worker, bare, wakes, rounds)
@@ -58,7 +58,7 @@ def _disk(folder: Path, name: str, vfs: str | None, wakes: int, rounds: int, idl
 
 
 def _rounds(
-    engine: Engine, worker: WorkerProcess, bare: _BareSleeper, wakes: int, rounds: int
+    engine: Engine, worker: WorkerProcess, bare: BareSleeper, wakes: int, rounds: int
 ) -> tuple[list[float], list[float], list[float]]:
     """Medians a round, in microseconds: the bare sleeper; ours from the ring, and from the call."""
     rung = _note_rings(engine)
@@ -106,7 +106,7 @@ def _idle(worker: WorkerProcess, idle_s: float) -> list[Figure]:
     ]
 
 
-class _BareSleeper:
+class BareSleeper:
     """A process that sleeps on a pipe, commits one claim when it is woken, and says the time."""
 
     def __init__(self, path: Path, root: Path, vfs: str | None) -> None:
