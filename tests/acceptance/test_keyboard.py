@@ -248,6 +248,15 @@ def test_a_wrong_line_stores_nothing(shop: Shell) -> None:
     assert json.loads(told)["state"] == "QUEUED"
 
 
+@pytest.mark.parametrize("given", [r'{"a": "\ud800", "b": 2}', r'{"a": 1, "b": 2, "\udfff": 3}'])
+def test_half_a_character_stores_nothing(shop: Shell, given: str) -> None:
+    """An input with a lone surrogate is refused in a sentence that names it, and no job is stored."""
+    told = shop("submit", "shop:app", "add", given, code=2)
+    assert told.startswith("perenne: input of add@1: $")
+    assert "half a character (a lone surrogate)" in told
+    assert json.loads(shop("ps", "--json"))["counts"] == {}
+
+
 def test_wishes(shop: Shell) -> None:
     """Key, queue, priority, time, dependency and attempts reach the job; the same key is the same job."""
     first = submit(shop, "add", '{"a": 1, "b": 1}', "--key", "one")

@@ -152,7 +152,7 @@ class Kind:
     def _encode_what_is_kept(self, value: object) -> bytes:
         try:
             if isinstance(value, bytes):
-                given, typed = msgspec.json.decode(value), self.read_input(value)
+                typed, given = self.read_input(value), msgspec.json.decode(value)
             else:
                 given = msgspec.to_builtins(value)
                 typed = msgspec.convert(given, self.input_type, strict=True)
@@ -162,7 +162,7 @@ class Kind:
         except InvalidInput:
             raise
         except (msgspec.ValidationError, TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise self._refused(error) from None
+            raise self._refused(lossless.why_refused(value, error)) from None
         self.read_input(encoded)  # what is stored can be read back
         return encoded
 
@@ -174,7 +174,7 @@ class Kind:
         try:
             return self._decoder.decode(encoded)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise self._refused(error) from None
+            raise self._refused(lossless.why_refused(encoded, error)) from None
 
     def encode_state(self, state: object) -> bytes:
         """The state of a checkpoint as bytes that `read_state` gives back.
@@ -185,8 +185,9 @@ class Kind:
             encoded: bytes = _encode_state(state)
             self._state_decoder.decode(encoded)
         except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError) as error:
+            why = lossless.why_refused(state, error)
             raise InvalidInput(
-                f"state of {self}: {error}; give what the kind's state type asks for", field="state", kind=str(self)
+                f"state of {self}: {why}; give what the kind's state type asks for", field="state", kind=str(self)
             ) from None
         limits.check_size("state", len(encoded), limits.STATE_BYTES, "keep the rest in files or in a catalogue")
         return encoded
@@ -241,9 +242,9 @@ class Kind:
         """Whether another attempt may help."""
         return not isinstance(error, self.give_up_on) and isinstance(error, self.retry_on)
 
-    def _refused(self, error: Exception | str) -> InvalidInput:
+    def _refused(self, why: str) -> InvalidInput:
         return InvalidInput(
-            f"input of {self}: {error}; give what the kind's input type asks for", field="input", kind=str(self)
+            f"input of {self}: {why}; give what the kind's input type asks for", field="input", kind=str(self)
         )
 
 

@@ -59,9 +59,15 @@ def check_text(field: str, value: str, limit_bytes: int) -> str:
 
 def is_visible(value: object) -> bool:
     """Whether it is a text that shows something and that a database can hold."""
-    if not isinstance(value, str) or not value.strip() or "\0" in value:
+    return isinstance(value, str) and bool(value.strip()) and "\0" not in value and is_whole(value)
+
+
+def is_whole(text: str) -> bool:
+    """Whether it has no half of a character (a lone surrogate), so that UTF-8 can hold it."""
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
         return False
-    return value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def check_word(field: str, value: str) -> str:

@@ -1,16 +1,22 @@
-"""What a typed reading would lose without a word: fields that the type does not know, numbers that JSON cannot hold.
+"""What a typed reading would lose without a word, and what JSON cannot hold: odd numbers, halves of characters.
 
 What does not live here: the types themselves, and refusing (`kind`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import json
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
+
+from perenne.core.limits import is_whole
+
+HALF = "holds half a character (a lone surrogate), which UTF-8 cannot"
 
 
 def first_loss(given: Any, typed: Any, place: str = "$") -> str | None:
@@ -21,6 +27,8 @@ def first_loss(given: Any, typed: Any, place: str = "$") -> str | None:
     match given:
         case float():
             return None if math.isfinite(given) else f"{place} is {given}, which JSON cannot hold"
+        case str():
+            return None if is_whole(given) else f"{place} {HALF}"
         case dict():
             return _first_in_mapping(given, typed, place)
         case list() | tuple():
@@ -28,7 +36,21 @@ def first_loss(given: Any, typed: Any, place: str = "$") -> str | None:
     return None
 
 
+def why_refused(value: Any, error: Exception) -> str:
+    """What the error says, or the place of what it is about: of half a character a codec tells none.
+
+    Args: value: plain values, or JSON bytes.
+    """
+    with contextlib.suppress(TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+        given = json.loads(value) if isinstance(value, bytes) else msgspec.to_builtins(value)
+        return first_loss(given, None) or str(error)
+    return str(error)
+
+
 def _first_in_mapping(given: dict[Any, Any], typed: Any, place: str) -> str | None:
+    half = next((name for name in given if isinstance(name, str) and not is_whole(name)), None)
+    if half is not None:
+        return f"{place}: the name {half!r} {HALF}"
     kept = _fields_of(typed)
     if isinstance(typed, dict) and len(typed) == len(given):
         # A free mapping may have read its keys as numbers; it keeps their order.

@@ -15,7 +15,7 @@ import msgspec
 from perenne import nearest
 from perenne.core import answers, events, limits
 from perenne.core.kind import Kind
-from perenne.core.lossless import first_loss
+from perenne.core.lossless import HALF, first_loss
 from perenne.errors import Cancelled, ConfinementMissing, InvalidInput, TooLarge, Unwound, WallLimitReached
 from perenne.runtime import lacking
 from perenne.runtime.context import Context, Log
@@ -123,7 +123,7 @@ def _of_result(error: Exception) -> str:
     if isinstance(error, TooLarge):
         return str(error)
     if isinstance(error, UnicodeEncodeError):
-        return "result: it holds half a character (a lone surrogate), which UTF-8 cannot; return whole text, or bytes"
+        return f"result: it {HALF}; return whole text, or bytes"
     return f"result: {error}"
 
 

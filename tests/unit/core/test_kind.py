@@ -89,7 +89,12 @@ REFUSED = {
     "not a number": ({"width": 3, "free": float("nan")}, "free"),
     "infinite, nested": ({"width": 3, "free": {"a": [1.0, float("-inf")]}}, "free.a[1]"),
     "not encodable": ({"width": 3, "free": object()}, "object"),
-    "half a character": ({"width": 3, "free": "\udcff"}, "input"),
+    "half a character": ({"width": 3, "free": "\udcff"}, "$.free holds half a character"),
+    "half a character, nested": ({"width": 3, "free": {"a": ["b\ud800c"]}}, "$.free.a[0] holds half a character"),
+    "half a character, a name": ({"width": 3, "free": {"\ud800": 1}}, r"$.free: the name '\ud800' holds half"),
+    "half a character, typed": (Sheet(3, labels={"k": Side("\ud800")}), "$.labels.k.name holds half a character"),
+    "half a character, in JSON": (b'{"width": 3, "free": "\\ud800"}', "$.free holds half a character"),
+    "half a character, a name in JSON": (b'{"width": 3, "free": {"\\udfff": 1}}', r"the name '\udfff' holds half"),
 }
 
 
@@ -100,6 +105,7 @@ def test_a_wrong_field_is_refused_by_name(name: str) -> None:
     with pytest.raises(InvalidInput, match=r"input of test\.work@1") as refused:
         SHEET.encode_input(value)
     assert place in str(refused.value)
+    assert str(refused.value).isascii()
     assert refused.value.field == "input"
 
 
@@ -212,3 +218,9 @@ def test_an_impossible_kind_is_refused(wrong: dict[str, Any]) -> None:
     Kind(**right)
     with pytest.raises((InvalidInput, TooLarge)):
         Kind(**{**right, **wrong})
+
+
+def test_half_a_character_in_a_state_is_named() -> None:
+    """A checkpoint that UTF-8 cannot hold is refused by its place, too."""
+    with pytest.raises(InvalidInput, match=r"state of test\.work@1: \$\.rest\[1\] holds half a character"):
+        kind_of(Sheet, state_type=dict[str, list[str]]).encode_state({"rest": ["a", "\ud800"]})
