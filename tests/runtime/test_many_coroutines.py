@@ -142,15 +142,34 @@ def test_coroutines_killed_while_they_publish_publish_once(hall: Hall, engine: E
 
 
 def test_one_of_a_thousand_holds_the_loop(hall: Hall, engine: Engine) -> None:
-    """E-F5: the others wait, the log names who holds them, and once let go all of them end in the same worker."""
-    with hall.worker():
+    """E-F5: the others wait, log and doctor name who holds them, and let go all of them end in the same worker."""
+    with hall.worker() as worker:
         ids = hall.submit(engine, 1000)
         until(lambda: hall.begun(1) == set(ids))
         (holding,) = hall.submit(engine, 1, "hold")
         until(lambda: "hold_the_loop" in hall.log(holding))
         hall.open_the_gate()
         assert hall.told("shelf") == []
+        (told,) = troubles(hall)
+        assert f"process {worker.pid}: hold@1, job {holding}, attempt 1 holds its loop for " in told
         (hall.folder / "let go").touch()
         jobs = finished(hall, engine, ids)
         assert engine.job(holding).result == b'"let go"'
     assert {(job.number, job.spent) for job in jobs} == {(1, 1)}
+
+
+def test_a_worker_killed_while_its_loop_is_held_is_settled(hall: Hall, engine: Engine) -> None:
+    """What the dead one said of its loop is said of nobody: the next worker ends its jobs, and the doctor is clean."""
+    with hall.worker() as first:
+        (holding,) = hall.submit(engine, 1, "hold")
+        until(lambda: any(look.startswith("loops: ") for look in troubles(hall)))
+        first.kill()
+        first.wait(LIMIT_S)
+    named = {look.partition(":")[0] for look in troubles(hall)}
+    assert named >= {"owners", "running"}
+    assert "loops" not in named
+    (hall.folder / "let go").touch()
+    with hall.worker():
+        assert engine.wait(holding, LIMIT_S).result == b'"let go"'
+        until(lambda: troubles(hall) == [])
+        assert len(list(engine.workspace.owners_folder.iterdir())) == 1

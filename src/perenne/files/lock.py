@@ -123,6 +123,17 @@ def holder(path: Path) -> str:
     return ""
 
 
+def add_text(path: Path, text: str) -> None:
+    """Put this after the first line of a lock file, in place of what stood there; only for who holds the lock."""
+    with contextlib.suppress(OSError):  # for people only, like all that stands there
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            first = os.read(descriptor, _MOST_TEXT_BYTES).partition(b"\n")[0].decode("utf-8", "replace")
+            _replace_text(descriptor, f"{first}\n{text}")
+        finally:
+            os.close(descriptor)
+
+
 def text_in(path: Path) -> str:
     """What stands in a lock file; nothing in what is none. Raises OSError: it cannot be read."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

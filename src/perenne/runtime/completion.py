@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,7 +18,6 @@ from perenne.core.job import Job
 from perenne.crashpoints import crash_point
 from perenne.errors import DiskLow, InvalidInput, StaleToken, StoreBusy, TransactionTooLong
 from perenne.runtime import call, spent
-from perenne.runtime.context import Log
 from perenne.runtime.ends import Ends
 from perenne.runtime.executor import Executor
 from perenne.runtime.joblog import JobLog
@@ -28,9 +26,6 @@ from perenne.runtime.wishes import Wishes
 from perenne.store import apptables, together
 from perenne.store.driver import Driver
 from perenne.store.ledger import Claim, Ending
-
-if TYPE_CHECKING:
-    from perenne.runtime.coroutines import Coroutines
 
 Also = Callable[[together.OwnTables], object]
 PATIENCE_S = 0.5  # before a busy store or a full disk is tried again
@@ -76,12 +71,6 @@ class Completion:
         except (_AlsoFailed, TransactionTooLong) as error:
             kind = self.executor.app.runner(claim.job.kind, claim.job.version)
             return msgspec.structs.replace(ended, answer=call.failure(kind, error.__cause__ or error, log))
-
-    def loop(self, log: Log) -> Coroutines:
-        """The thread in which attempts are performed that are coroutines; it runs."""
-        from perenne.runtime.coroutines import Coroutines  # asyncio takes long to load, and few apps need it
-
-        return Coroutines(self, log)
 
     def _record(self, claim: Claim, wishes: Wishes, ended: events.Ended, also: Also) -> Recorded:
         """Raises: StoreBusy, DiskLow: the worker must end now; whoever recovers finds the attempt interrupted."""

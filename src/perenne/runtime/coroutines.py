@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from perenne import nearest
@@ -33,7 +34,8 @@ LIMITS = ("wall", "limit")  # a time limit ends what is awaited; every other wis
 class Coroutines:
     """One event loop in a thread of its own; it runs from the making of this on."""
 
-    def __init__(self, completion: Completion, log: Log) -> None:
+    def __init__(self, completion: Completion, log: Log, lock: Path) -> None:
+        """Args: log, lock: of the worker; what holds the loop is told in both."""
         self._completion, self._executor, self._log = completion, completion.executor, log
         self._hands = Hands()
         self._selector = MarkedSelector(self._executor.clock)
@@ -42,7 +44,7 @@ class Coroutines:
         self._closing = False
         self._thread = threading.Thread(target=self._work, daemon=True, name="coroutines")
         self._thread.start()
-        self._watch = LoopWatch(self._selector, self._loop, self._thread, log, self._executor.clock)
+        self._watch = LoopWatch(self._selector, self._loop, self._thread, log, lock, self._executor.clock)
 
     def start(self, claim: Claim, wishes: Wishes, told: Told) -> None:
         """Run this attempt; `told` is called in the loop's thread with its end, or with a fault of the engine.
@@ -104,7 +106,7 @@ class Coroutines:
         context = AsyncContext(prepared.context, self._hands)
         handler = self._loop.create_task(_handle(prepared, context))
         with (
-            self._watch.over(handler, prepared.log),
+            self._watch.over(handler, prepared.log, _named(prepared)),
             _cancelled_by_limits(handler, prepared.wishes),
             self._executor.limited(prepared),
         ):
@@ -131,6 +133,10 @@ async def _handle(prepared: Prepared, context: AsyncContext) -> tuple[object, Ba
             return await prepared.kind.handler(context, prepared.context.publication.input), None
     except BaseException as error:
         return None, error
+
+
+def _named(prepared: Prepared) -> str:
+    return f"{prepared.kind}, job {prepared.claim.job.id}, attempt {prepared.claim.token.number}"
 
 
 @contextmanager

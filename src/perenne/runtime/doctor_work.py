@@ -10,7 +10,7 @@ from pathlib import Path
 from perenne.app import App
 from perenne.files import kernel_locks
 from perenne.files.workspace import Workspace
-from perenne.runtime import retention_rule
+from perenne.runtime import heldloop, retention_rule
 from perenne.runtime.clock import Clock
 from perenne.runtime.findings import Finding, bad, ok, some, warn
 from perenne.runtime.lookup import stamp
@@ -99,6 +99,22 @@ def _owner(ward: Ward, owner: Owner) -> Finding:
         next_step = f"continue it (kill -CONT {' '.join(stopped)}), or end it"
         return warn("owners", f"{sentence}: it lives but is stopped, and its jobs with it", next_step)
     return ok("owners", f"{sentence}: it lives")
+
+
+def loops(ward: Ward) -> Iterator[Finding]:
+    """Workers one of whose coroutines keeps all others waiting, as they say it themselves while it lasts."""
+    for owner in Owners(ward.driver).present():
+        lock = ward.workspace.lock_of(owner.id)
+        held = heldloop.told(lock)
+        if held is not None and kernel_locks.holders(lock):
+            held_s = max(ward.clock.now() - held.since, 0) / 1e6
+            yield warn(
+                "loops",
+                f"worker {owner.id}, process {owner.pid}: {held.who} holds its loop for {held_s:.0f} s, "
+                "and all other coroutines of this worker wait",
+                "its log shows where (perenne logs); await what takes long, or hand it to a thread; if it never lets "
+                f"go, kill -9 {owner.pid}: the next worker settles its jobs",
+            )
 
 
 def owner_locks(ward: Ward) -> Iterator[Finding]:
@@ -259,6 +275,7 @@ CHECKS = (
     retention,
     contradictions,
     owners,
+    loops,
     owner_locks,
     running,
     in_doubt,

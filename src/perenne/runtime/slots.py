@@ -76,11 +76,11 @@ class Slots:
         count: int,
         clock: Clock,
         coroutines: int = 0,
-        loop: Callable[[], Coroutines] | None = None,
+        loop: Callable[[type[Coroutines]], Coroutines] | None = None,
     ) -> None:
         """Args: coroutines: how many attempts may run on the loop, which `loop` makes when there is a first one."""
         self.count, self.coroutines = count, coroutines
-        self._make_loop, self._loop = loop, None  # type: Callable[[], Coroutines] | None, Coroutines | None
+        self._make_loop, self._loop = loop, None  # type: Callable[[type[Coroutines]], Coroutines] | None, Coroutines | None
         self.held: dict[str, Running] = {}
         self.fault: BaseException | None = None
         self.listener_sleeps = False
@@ -133,8 +133,10 @@ class Slots:
             self._todo.put(running)
             return
         if self._loop is None:
+            from perenne.runtime.coroutines import Coroutines  # asyncio takes long to load, and few apps need it
+
             assert self._make_loop is not None
-            self._loop = self._make_loop()
+            self._loop = self._make_loop(Coroutines)
         running.started_at = self._clock.monotonic()
         self._loop.start(claim, running.wishes, partial(self._told, running))
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from perenne import nearest
 from perenne.core.job import Job
@@ -65,8 +64,9 @@ class Worker:
         self._ledger, self._clock, self._ends, self._log = executor.ledger, executor.clock, ends, log
         self._ring, self._actor, self._near, self._tidier = ring, f"worker:{owner.id}", near, tidier
         self._bell: Bell | None = None
-        loop, awaited = partial(completion.loop, log), any(kind.awaits for kind in executor.app.kinds)
-        self._slots = Slots(completion.perform, slots, self._clock, coroutines if awaited else 0, loop)
+        lock, awaited = executor.workspace.lock_of(owner.id), any(kind.awaits for kind in executor.app.kinds)
+        loop = (coroutines if awaited else 0, lambda make: make(completion, log, lock))
+        self._slots = Slots(completion.perform, slots, self._clock, *loop)
         self._claim_more = False
         self._drain = Drain(self._clock)
         executor.watchdog.drain = self.stop

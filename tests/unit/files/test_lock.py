@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from perenne.errors import StoreFailed
-from perenne.files.lock import Lock, holder
+from perenne.files.lock import Lock, add_text, holder
 
 HOLDER = """
 import sys
@@ -282,3 +282,15 @@ def test_a_lock_that_could_not_be_given_is_free(tmp_path: Path) -> None:
         lock.give(refuse)
     with Lock.take(path) or pytest.fail("it is free"):
         pass
+
+
+def test_what_is_added_stands_after_the_first_line_and_lets_nobody_in(tmp_path: Path) -> None:
+    """The holder's name stays, what was added before goes, and the lock is held all the while."""
+    path = tmp_path / "a.lock"
+    with Lock.take(path, text="the holder\n") or pytest.fail("not taken"):
+        for added in ("a long sentence about something\n", "short\n", ""):
+            add_text(path, added)
+            assert holder(path) == f"the holder\n{added}"
+            assert Lock.take(path) is None
+    add_text(tmp_path / "missing.lock", "nothing")
+    assert not (tmp_path / "missing.lock").exists()
