@@ -75,6 +75,37 @@ async def join_awaits(context: Any, input: object) -> dict[str, Any]:
     return seen(await context.results(), await context.needs())
 
 
+def keeper(context: Context, words: list[str]) -> None:
+    """Keeps each word under its number."""
+    for number, word in enumerate(words):
+        context.artefact(f"word {number}", word.encode(), "text/plain")
+
+
+def read(context: Context, strangers: list[str]) -> dict[str, Any]:
+    """What the jobs that this one waited for keep, and those that it did not wait for."""
+    found = {}
+    for job_id in [*context.needs(), *strangers]:
+        for name, kept in context.artefacts_of(job_id).items():
+            with context.open_artefact(kept) as file:
+                found[f"{name} of {job_id}"] = file.read().decode()
+    return found
+
+
+async def read_awaits(context: Any, strangers: list[str]) -> dict[str, Any]:
+    found = {}
+    for job_id in [*await context.needs(), *strangers]:
+        for name, kept in (await context.artefacts_of(job_id)).items():
+            with await context.open_artefact(kept) as file:
+                found[f"{name} of {job_id}"] = file.read().decode()
+    return found
+
+
+READERS = [
+    Kind("keeper", 1, keeper, list[str]),
+    Kind("reader.thread", 1, read, list[str], max_attempts=1),
+    Kind("reader.process", 1, read, list[str], max_attempts=1, isolation="process"),
+    Kind("reader.coroutine", 1, read_awaits, list[str], max_attempts=1),
+]
 JOINS = [
     Kind("join.thread", 1, join, Any),
     Kind("join.process", 1, join, Any, isolation="process"),
@@ -86,7 +117,7 @@ PROCESS = Kind("parent.process", 1, parent, Orders, isolation="process")
 COROUTINE = Kind("parent.coroutine", 1, parent_awaits, Orders)
 LEAF = Kind("leaf", 1, leaf, str)
 
-app = App("family", [THREAD, PROCESS, COROUTINE, LEAF, LEAF_OR_NOT, *JOINS])
+app = App("family", [THREAD, PROCESS, COROUTINE, LEAF, LEAF_OR_NOT, *JOINS, *READERS])
 
 
 @app.task

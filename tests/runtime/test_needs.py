@@ -122,3 +122,63 @@ def test_results_are_bounded(trial: Trial, make_kind: MakeKind, monkeypatch: pyt
         engine.work()
         assert "needs: 3670016 bytes, the limit is 3670015" in (engine.job(refused).diagnostic or "")
     assert sizes == [14 * (limits.RESULT_BYTES - 2)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_files_of_dependencies_are_input(engine: Engine, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that each of them keeps, more than fits one message, and what keeps nothing gives nothing."""
+    monkeypatch.setattr("perenne.store.turns.ARTEFACTS_AT_ONCE", 2)
+    words = {"one": ["a", "", "c", "d", "e"], "two": ["a"], "none": []}
+    ids = {name: engine.submit("keeper", some).job_id for name, some in words.items()}
+    job = engine.submit(f"reader.{way}", [], depends_on=list(ids.values()))
+    engine.work()
+    wanted = {f"word {number} of {ids[name]}": word for name in words for number, word in enumerate(words[name])}
+    assert seen(engine, job.job_id) == wanted
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_files_of_others_are_no_input(engine: Engine, way: str) -> None:
+    """Only what it waited for: a job that finished all the same is refused by its id."""
+    needed, other = (engine.submit("keeper", ["secret"]).job_id for _ in range(2))
+    engine.work()
+    job = engine.submit(f"reader.{way}", [other], depends_on=[needed])
+    engine.work()
+    refused = engine.job(job.job_id)
+    assert refused.state is S.FAILED
+    assert f"job_id: '{other}' is none of the jobs that job {job.job_id} waited for" in (refused.diagnostic or "")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("harm", "said"), [("changed", "are damaged"), ("gone", "no such file")])
+def test_damaged_files_of_dependencies_are_refused(engine: Engine, way: str, harm: str, said: str) -> None:
+    """Bytes that are not those of the row are never handed to a handler, though their number is right."""
+    needed = engine.submit("keeper", ["right"]).job_id
+    engine.work()
+    (kept,) = engine.artefacts(needed)
+    path = engine.workspace.artefacts_folder / kept.digest[:2] / kept.digest
+    path.unlink()
+    if harm == "changed":
+        path.write_bytes(b"wrong")
+    job = engine.submit(f"reader.{way}", [], depends_on=[needed])
+    engine.work()
+    assert engine.job(job.job_id).state is S.FAILED
+    assert said in (engine.job(job.job_id).diagnostic or "").lower()
+
+
+def test_a_stale_attempt_sees_no_files(trial: Trial, make_kind: MakeKind) -> None:
+    """The right to look is that of the attempt."""
+
+    def late(context: Context, input: object) -> str:
+        context.needs()
+        context._token = msgspec.structs.replace(context._token, number=9)
+        with pytest.raises(errors.StaleToken):
+            context.artefacts_of(*context.needs())
+        return "seen"
+
+    kind = make_kind(late)
+    with trial.open(kind) as engine:
+        first = engine.submit(kind, None)
+        engine.cancel(first.job_id)
+        job = engine.submit(kind, None, depends_on=[first.job_id], on_dependency="continue")
+        testing.drain(engine, clock=trial.clock)
+        assert engine.job(job.job_id).result == b'"seen"', engine.job(job.job_id).diagnostic

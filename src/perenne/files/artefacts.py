@@ -118,15 +118,20 @@ def prove(staged: Staged) -> None:
 
 def _holds(path: Path, wanted: Staged) -> bool:
     """Whether this is a regular file of these bytes; a file that cannot be read holds nothing."""
-    digest, size_bytes = hashlib.sha256(), 0
     try:
         with regular.opened(path) as file:
-            while piece := file.read(PIECE_BYTES):
-                digest.update(piece)
-                size_bytes += len(piece)
+            return _measured(file) == (wanted.size_bytes, wanted.digest)
     except (InvalidInput, OSError):
         return False
-    return (size_bytes, digest.hexdigest()) == (wanted.size_bytes, wanted.digest)
+
+
+def _measured(file: BinaryIO) -> tuple[int, str]:
+    """How many bytes there are from here on, and their digest."""
+    digest, size_bytes = hashlib.sha256(), 0
+    while piece := file.read(PIECE_BYTES):
+        digest.update(piece)
+        size_bytes += len(piece)
+    return size_bytes, digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -192,6 +197,23 @@ class Store:
         if os.fstat(file.fileno()).st_size != size_bytes:
             file.close()
             raise StoreFailed(f"artefact {path} has not the {size_bytes} bytes of its row; restore it", path=str(path))
+        return file
+
+    def open_proved(self, digest: str, size_bytes: int) -> BinaryIO:
+        """As `open`, with every byte compared first. Raises: StoreFailed: also when they are damaged."""
+        file = self.open(digest, size_bytes)
+        try:
+            if _measured(file) != (size_bytes, digest):
+                raise StoreFailed(f"artefact {self.path_of(digest)}: its bytes are damaged; restore them from a copy")
+            file.seek(0)
+        except OSError as error:
+            file.close()
+            raise StoreFailed(
+                f"artefact {self.path_of(digest)} cannot be read: {error.strerror}; check the disk"
+            ) from error
+        except BaseException:
+            file.close()
+            raise
         return file
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from perenne.core.artefact import Artefact
 from perenne.core.job import Need, Receipt, Submission, Token
 from perenne.core.kind import Kind
 from perenne.core.resources import Reservation
@@ -27,6 +28,8 @@ class Right(Protocol):
     def progress(self, token: Token, done: int, total: int | None, message: str | None, *, now: int) -> None: ...
 
     def needs(self, token: Token, after: int) -> list[Need]: ...
+
+    def artefacts_of(self, token: Token, needed: str, after: str) -> list[Artefact]: ...
 
 
 class Submits(Protocol):

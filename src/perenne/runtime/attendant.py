@@ -115,6 +115,7 @@ class Attendant:
             "stage": lambda: str(self._context.stage),
             "log": self._write,
             "needs": lambda after: self._ledger.needs(self._claim.token, after),
+            "artefacts_of": lambda *what: self._ledger.artefacts_of(self._claim.token, *what),
             "lock_checkpoint": lambda: self._locked.enter_context(self._saving.store.locked()),
             "unlock_checkpoint": self._locked.close,
             "last_checkpoint": lambda: self._saving.store.last(),

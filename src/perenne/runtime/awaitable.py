@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from perenne.core.answers import Completion
 from perenne.core.artefact import PLAIN, Artefact
@@ -153,6 +153,14 @@ class AsyncContext:
     async def results(self) -> list[Any]:
         """As `Context.results`."""
         return await self._ask(self._context.results)
+
+    async def artefacts_of(self, job_id: str) -> Mapping[str, Artefact]:
+        """As `Context.artefacts_of`."""
+        return await self._ask(lambda: self._context.artefacts_of(job_id))
+
+    async def open_artefact(self, artefact: Artefact) -> BinaryIO:
+        """As `Context.open_artefact`; the bytes are compared in a thread."""
+        return await self._ask(lambda: self._context.open_artefact(artefact))
 
     async def may_publish(self) -> None:
         """As `Context.may_publish`."""

@@ -62,14 +62,14 @@ class Context(Family):
         sequenced: Sequenced | None = None,
         keeps_frame: bool = False,
     ) -> None:
-        super().__init__(token, wishes, ledger, submitter)
+        super().__init__(token, wishes, ledger, submitter, workspace)
         self.publication = publication
         self.deadline = deadline
         self.published = False
         self.breaks = Breaks(wishes, grant, sequenced, keeps_frame=keeps_frame)
         self.completion: Completion | None = None
         self._clock, self._log = clock, log
-        self._workspace, self._stage = workspace, None  # type: Workspace, Path | None
+        self._stage: Path | None = None
         self._done, self._total = 0, None  # type: int, int | None
         self._unkept: tuple[int, int | None, str | None] | None = None
         self._kept_at = float("-inf")

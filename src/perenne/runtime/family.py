@@ -6,13 +6,16 @@ What does not live here: what makes a job wait (`store.dependants`), and how a c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 from perenne.core import limits, takes
+from perenne.core.artefact import Artefact
 from perenne.core.job import Need, Receipt, Submission, Token
 from perenne.core.kind import Kind
 from perenne.core.states import JobState
 from perenne.errors import InvalidInput, StaleToken
+from perenne.files.artefacts import Store
+from perenne.files.workspace import Workspace
 from perenne.runtime.asks import Right, Submits
 from perenne.runtime.wishes import Wishes
 
@@ -20,9 +23,10 @@ from perenne.runtime.wishes import Wishes
 class Family:
     """One attempt and the jobs around its own."""
 
-    def __init__(self, token: Token, wishes: Wishes, ledger: Right, submitter: Submits) -> None:
+    def __init__(self, token: Token, wishes: Wishes, ledger: Right, submitter: Submits, workspace: Workspace) -> None:
         self.job_id, self.attempt, self.app = token.job_id, token.number, submitter.app
         self._token, self._wishes, self._ledger, self._submitter = token, wishes, ledger, submitter
+        self._workspace = workspace
         self._needs: dict[str, Need] | None = None
 
     def request(self, kind: Kind | str, input: object, *, name: str | None = None, **wishes: Any) -> Submission:
@@ -82,6 +86,29 @@ class Family:
         Raises: as `needs`.
         """
         return [need.result for need in self.needs().values() if need.state is JobState.COMPLETED]
+
+    def artefacts_of(self, job_id: str) -> Mapping[str, Artefact]:
+        """What a job keeps that this one waited for, by name.
+
+        Raises: InvalidInput: this one did not wait for it. As `needs`.
+        """
+        if job_id not in self.needs():
+            raise InvalidInput(
+                f"job_id: {job_id!r} is none of the jobs that job {self.job_id} waited for; take one of `needs`",
+                field="job_id",
+                value=job_id,
+            )
+        found: dict[str, Artefact] = {}
+        while page := self._ledger.artefacts_of(self._token, job_id, max(found, default="")):
+            found |= {one.name: one for one in page}
+        return found
+
+    def open_artefact(self, artefact: Artefact) -> BinaryIO:
+        """Its bytes, to be read, after all of them were compared with its digest.
+
+        Raises: StoreFailed: they are missing, unreadable or damaged.
+        """
+        return Store(self._workspace.artefacts_folder).open_proved(artefact.digest, artefact.size_bytes)
 
     def _pages(self) -> Iterator[Need]:
         after, size_bytes = 0, 0

@@ -17,6 +17,7 @@ import msgspec
 from perenne import errors
 from perenne.core import limits
 from perenne.core.answers import Completion
+from perenne.core.artefact import Artefact
 from perenne.core.job import Need, Receipt, Submission, Token
 from perenne.core.kind import Kind
 from perenne.core.lossless import first_loss
@@ -102,6 +103,9 @@ class RemoteLedger:
 
     def needs(self, token: Token, after: int) -> list[Need]:
         return msgspec.convert(self._caller.ask("needs", after), list[Need])
+
+    def artefacts_of(self, token: Token, needed: str, after: str) -> list[Artefact]:
+        return msgspec.convert(self._caller.ask("artefacts_of", needed, after), list[Artefact])
 
 
 class RemoteSubmitter:

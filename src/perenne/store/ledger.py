@@ -16,6 +16,7 @@ from typing import TypeVar
 import msgspec
 
 from perenne.core import events, limits
+from perenne.core.artefact import Artefact
 from perenne.core.dependencies import ordered
 from perenne.core.job import Durability, Job, Need, Receipt, Submission, Token
 from perenne.core.verdicts import Situation
@@ -238,11 +239,12 @@ class Ledger:
         return self._driver.read(lambda tx: turns.held(tx, token))
 
     def needs(self, token: Token, after: int) -> list[Need]:
-        """What the job of this token waited for, from the one after place `after`, so many that they fit one message.
-
-        Raises: StaleToken.
-        """
+        """What the job of this token waited for, after place `after`, as fits one message. Raises: StaleToken."""
         return self._driver.read(lambda tx: turns.needs(tx, token, after))
+
+    def artefacts_of(self, token: Token, needed: str, after: str) -> list[Artefact]:
+        """What a job keeps that the one of this token waited for, from the one after the name `after`; as `needs`."""
+        return self._driver.read(lambda tx: turns.artefacts_of(tx, token, needed, after))
 
     def progress(self, token: Token, done: int, total: int | None, message: str | None, *, now: int) -> None:
         """Keep the progress of a running attempt.

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from perenne.core import events
+from perenne.core.artefact import Artefact
 from perenne.core.decide import Change, decide
 from perenne.core.identity import is_uuid
 from perenne.core.job import Job, Need, Token
@@ -22,6 +23,8 @@ from perenne.store.claims import Claim
 from perenne.store.driver import Transaction
 
 NEEDS_AT_ONCE = 12  # with results of the largest size they fit one message to a child
+
+ARTEFACTS_AT_ONCE = 256  # with the longest names they fit one message
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -84,6 +87,13 @@ def needs(tx: Transaction, token: Token, after: int) -> list[Need]:
     return [
         rows.need(row) for row in tx.all("outcomes_of_needs", job_id=token.job_id, after=after, limit=NEEDS_AT_ONCE)
     ]
+
+
+def artefacts_of(tx: Transaction, token: Token, needed: str, after: str) -> list[Artefact]:
+    """As `Ledger.artefacts_of`."""
+    held(tx, token)
+    values = {"job_id": token.job_id, "needed": needed, "after": after, "limit": ARTEFACTS_AT_ONCE}
+    return [Artefact(*row) for row in tx.all("artefacts_of_need", **values)]
 
 
 def end(tx: Transaction, ending: Ending, now: int, actor: str) -> list[Job]:

@@ -7,6 +7,19 @@ join job on job.seq = artefact.job
 where job.id = :job_id
 order by artefact.name
 
+-- name: artefacts_of_need
+-- What a job keeps that another one waited for, by name, after one name, at most :limit.
+-- :job_id, :needed, :after, :limit
+select artefact.name, media_type, size_bytes, digest, artefact.attempt, artefact.number, kept_at
+from dependency
+join job as needed on needed.seq = dependency.needs
+join artefact on artefact.job = needed.seq
+where dependency.job = (select seq from job where id = :job_id)
+and needed.id = :needed
+and artefact.name > :after
+order by artefact.name
+limit :limit
+
 -- name: artefact_sizes
 -- How many bytes the job keeps, and how many all jobs do.
 -- :job_id
