@@ -209,7 +209,7 @@ def _slow_files() -> Iterator[None]:
     real = os.fsync
 
     def fsync(descriptor: Any) -> None:
-        time.sleep(SYNC_S)
+        time.sleep(SYNC_S)  # what is added to every sync is what is measured
         real(descriptor)
 
     os.fsync = fsync

@@ -164,7 +164,7 @@ def _resident_after(engine: Engine, worker: WorkerProcess, count: int) -> int:
     deadline = time.monotonic() + LIMIT_S
     while engine.counts().get(JobState.COMPLETED, 0) < count:
         assert time.monotonic() < deadline, f"{engine.counts()} after {LIMIT_S:g} s"
-        time.sleep(0.2)
+        time.sleep(0.2)  # seldom, for each look is work of the measured process
     return worker.status("VmRSS")
 
 

@@ -28,5 +28,5 @@ class _SlowFile(apsw.VFSFile):
 
     def xSync(self, flags: int) -> None:
         if not self._disk.fast:
-            time.sleep(SYNC_S)
+            time.sleep(SYNC_S)  # the slowness is the point
         super().xSync(flags)

@@ -86,7 +86,7 @@ def _note_rings(engine: Engine) -> list[int]:
 
 def _wake(engine: Engine, worker: WorkerProcess, rung: list[int]) -> tuple[float, float]:
     """Microseconds from the ring and from the call to the start of the handler."""
-    time.sleep(SETTLE_S)
+    time.sleep(SETTLE_S)  # nothing tells that a process has fallen asleep
     called_ns = time.monotonic_ns()
     job = engine.submit(STAMP, "").job_id
     started_ns = int(worker.hear("started", job)[2])
@@ -96,9 +96,9 @@ def _wake(engine: Engine, worker: WorkerProcess, rung: list[int]) -> tuple[float
 
 def _idle(worker: WorkerProcess, idle_s: float) -> list[Figure]:
     """What a worker with nothing to do costs."""
-    time.sleep(1.0)
+    time.sleep(1.0)  # until what it last did is over
     cpu_s, wake_ups = worker.cpu_s(), worker.wake_ups()
-    time.sleep(idle_s)
+    time.sleep(idle_s)  # idling is what is measured
     share = (worker.cpu_s() - cpu_s) / idle_s * 100
     return [
         Figure("idle worker: CPU", share, "%", "<= 1"),
@@ -123,7 +123,7 @@ class BareSleeper:
 
     def wake(self) -> float:
         """Microseconds from the byte to the moment after its commit."""
-        time.sleep(SETTLE_S)
+        time.sleep(SETTLE_S)  # nothing tells that a process has fallen asleep
         assert self._process.stdin is not None
         woken_ns = time.monotonic_ns()
         os.write(self._process.stdin.fileno(), b"!")

@@ -63,7 +63,7 @@ def watched(worker: subprocess.Popen[str], *, kill_after: int | None = None, del
             print(f"  {line}", end="", flush=True)
             done += line.startswith("[")
             if done == kill_after:
-                time.sleep(delay_s)
+                time.sleep(delay_s)  # so that the kill meets it anywhere
                 worker.kill()
                 kill_after = None
     overdue.cancel()
