@@ -214,13 +214,16 @@ class Attendant:
         return sequenced
 
     def _check(self) -> tuple[bool, bool]:
-        if self._wishes.fenced:
-            raise StaleToken("this attempt is past its time; nothing of it is kept any more")
+        self._refuse_fenced()
         try:
             return self._ledger.check(self._claim.token)
         except StaleToken:
             self._wishes.ask("stale")
             raise
+
+    def _refuse_fenced(self) -> None:
+        if self._wishes.fenced:
+            raise StaleToken("this attempt is past its time; nothing of it is kept any more")
 
     def _progress(self, done: int, total: int | None, message: str | None) -> None:
         if not self._wishes.fenced:
@@ -228,8 +231,7 @@ class Attendant:
 
     def _checkpoint(self, given: dict[str, Any], large: bool, progress: Progress | None) -> Kept:
         """Commit what the child saved; what is large it has staged under the name that the numbers give."""
-        if self._wishes.fenced:
-            raise StaleToken("this attempt is past its time; nothing of it is kept any more")
+        self._refuse_fenced()
         kept = self._saving.store.commit(msgspec.convert(given, Saved), large, progress, None)
         self._saving.stands = True
         return kept
@@ -242,8 +244,7 @@ class Attendant:
         return self._context.submit_many(msgspec.convert(batch, list[Submission]))
 
     def _write(self, line: bytes) -> bool:
-        said: dict[str, Any] = msgspec.json.decode(line)
-        return self._log.write(said.pop("level"), said.pop("message"), **said)
+        return self._log.write(**msgspec.json.decode(line))
 
     def _read(self, ended: Ended) -> events.Answer:
         self._context.published = ended.published

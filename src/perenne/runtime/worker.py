@@ -92,6 +92,7 @@ class Worker:
                 self.failed, self.report.drained = False, True
                 return self.report
             self._ring()  # the others shall watch over us from now on
+            self.report.on_begin()
             self._teller = Teller(self._ends)
             try:
                 self._executor.begin(stay=stay)

@@ -13,6 +13,7 @@ from typing import Any
 
 WIDTH = 80
 GAP = "  "
+_NARROWEST = 8  # of a column that gives way
 
 # In the order of a job's life; what a person should make of each.
 STATES = {
@@ -165,16 +166,27 @@ def table(
 ) -> list[str]:
     """Lines of a table; numbers stand right.
 
-    Args: flexible: the column that gives way when the table would be wider than `width`. paint: colours a whole cell.
+    Args: flexible: the column that gives way when the table would be wider than `width`; after it the widest one.
+        paint: colours a whole cell.
     """
     shown = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(columns(row[place]) for row in (list(head), *shown)) for place in range(len(head))]
     others = sum(widths) - widths[flexible] + len(GAP) * (len(head) - 1)
-    widths[flexible] = max(min(widths[flexible], width - others), columns(head[flexible]), 8)
+    widths[flexible] = max(min(widths[flexible], width - others), columns(head[flexible]), _NARROWEST)
+    widths = _narrowed(widths, width - len(GAP) * (len(head) - 1))
     right = [bool(shown) and all(_is_number(row[place]) for row in shown) for place in range(len(head))]
     layouts = list(zip(widths, right, strict=True))
     lines = [[_cell(cell, *layout) for cell, layout in zip(row, layouts, strict=True)] for row in (list(head), *shown)]
     return [GAP.join(lines[0]).rstrip(), *(GAP.join(map(paint, line)).rstrip() for line in lines[1:])]
+
+
+def _narrowed(widths: list[int], room: int) -> list[int]:
+    """The widest column gives way too, where the table fits then; where it does not, nothing is gained by cutting."""
+    widest = widths.index(max(widths))
+    left = room - sum(widths) + widths[widest]
+    if _NARROWEST <= left < widths[widest]:
+        return [*widths[:widest], left, *widths[widest + 1 :]]
+    return widths
 
 
 def _cell(text: str, width: int, right: bool) -> str:

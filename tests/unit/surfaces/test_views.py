@@ -133,3 +133,10 @@ def test_a_table_is_aligned_and_fits() -> None:
 def test_a_table_without_rows_is_its_head() -> None:
     """Nothing to show is shown as nothing."""
     assert views.table(("job", "state"), []) == ["job  state"]
+
+
+@pytest.mark.parametrize(("width", "first"), [(80, "x" * 36), (40, "x" * 11 + "…" + "x" * 10), (20, "x" * 36)])
+def test_the_widest_column_gives_way_where_that_helps(width: int, first: str) -> None:
+    """In a narrow terminal a long id is shortened; where even that does not make the table fit, it stands whole."""
+    line = views.table(["job", "state", "kind"], [["x" * 36, "QUEUED", "add"]], width=width)[1]
+    assert line.split() == [first, "QUEUED", "add"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perenne.surfaces import faults
-from perenne.surfaces.cli import options, pages
+from perenne.surfaces.cli import options, pages, watching
 
 if TYPE_CHECKING:
     from perenne import Engine, Job
 
 REFRESH_S = 0.5
 LOOK_S = 0.2  # at a log that grows: whoever writes it rings no bell
-_CLEAR = "\x1b[H\x1b[J"
 
 
 @click.command(short_help="Show all jobs and workers.")
@@ -35,14 +33,10 @@ def ps(root: Path, states: tuple[str, ...], limit: int, watch: bool, as_json: bo
     with options.opened(root, "read") as engine:
         if as_json:
             options.echo_json(engine.view.snapshot(unfinished=limit, finished=limit, states=wanted))
-            return
-        if not watch:
+        elif watch:
+            watching.again_and_again(lambda: pages.jobs(engine, wanted, limit, options.width()), REFRESH_S)
+        else:
             click.echo("\n".join(pages.jobs(engine, wanted, limit, options.width())))
-            return
-        with contextlib.suppress(KeyboardInterrupt):  # that is how a person ends it
-            while True:
-                click.echo(_CLEAR + "\n".join(pages.jobs(engine, wanted, limit, options.width())))
-                time.sleep(REFRESH_S)  # a person looks on: nobody has to be woken for that
 
 
 def _state(text: str) -> str:
@@ -86,7 +80,7 @@ def logs(job: str | None, of_engine: bool, follow: bool, root: Path, as_json: bo
     """
     if (job is None) != of_engine:
         raise click.UsageError("give a JOB, or --engine", click.get_current_context())
-    with options.opened(root, "read") as engine:
+    with options.opened(root, "read") as engine, watching.until_interrupted():
         name, place, going = "engine" if job is None else engine.view.find(job), 0, True
         while going:
             going = follow and (job is None or not engine.job(name).is_final)
@@ -105,13 +99,18 @@ def logs(job: str | None, of_engine: bool, follow: bool, root: Path, as_json: bo
 def wait(job: str, timeout: float | None, root: Path, as_json: bool) -> int:
     """Wait until JOB has ended and print its result.
 
-    Exit code 0 when it is done, 1 when it failed or was cancelled, 3 when the time is over, 4 when it waits for a
-    person.
+    Exit code 0 when it is done, 1 when it failed or was cancelled, 3 when the time is over or Ctrl-C ends the waiting,
+    4 when it waits for a person.
 
     Example: perenne wait 01990c5e --timeout 60
     """
     with options.opened(root, "read") as engine:
-        ended = _ended(engine, engine.view.find(job), timeout)
+        id = engine.view.find(job)
+        try:
+            ended = _ended(engine, id, timeout)
+        except KeyboardInterrupt:
+            options.note(f"\nperenne: the job goes on; look with `perenne show {id}`")
+            return faults.Exit.REFUSED
         if as_json:
             options.echo_json(engine.view.page(ended.id))
         else:

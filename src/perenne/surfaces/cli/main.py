@@ -124,7 +124,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _say(sentence: str, code: int) -> int:
-    click.echo(f"perenne: {sentence}", err=True)
+    line = f"perenne: {sentence}"
+    if sys.stderr is not None and sys.stderr.isatty():
+        line = "\n".join(views.folded(line, options.width()))
+    click.echo(line, err=True)
     return code
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,10 +9,9 @@ from typing import Any
 import click
 
 from perenne.surfaces import views
-from perenne.surfaces.cli import options
+from perenne.surfaces.cli import options, watching
 
 REFRESH_S = 1.0
-_CLEAR = "\x1b[H\x1b[J"
 
 
 @click.command(short_help="Show who holds which resources.")
@@ -29,14 +26,10 @@ def resources(root: Path, watch: bool, as_json: bool) -> None:
     with options.opened(root, "read") as engine:
         if as_json:
             options.echo_json(engine.view.resources())
-            return
-        if not watch:
+        elif watch:
+            watching.again_and_again(lambda: page(engine.view.resources(), options.width()), REFRESH_S)
+        else:
             click.echo("\n".join(page(engine.view.resources(), options.width())))
-            return
-        with contextlib.suppress(KeyboardInterrupt):  # that is how a person ends it
-            while True:
-                click.echo(_CLEAR + "\n".join(page(engine.view.resources(), options.width())))
-                time.sleep(REFRESH_S)  # a person looks on: nobody has to be woken for that
 
 
 def page(found: Any, width: int) -> list[str]:

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,10 +89,9 @@ def worker(
     with perenne.open(root, found, access="work") as engine:
         log = _Log(engine, said.log_level)
         log.say(f"workspace {root}{', made now' if made else ''}")
-        log.begin(said, until_idle)
         engine.on_end(log.ended)
         own = engine.worker(slots=said.slots, coroutines=said.coroutines)
-        own.report.on_settled = log.settled
+        own.report.on_begin, own.report.on_settled = partial(log.begin, said, until_idle), log.settled
         report = own.run(stay=not until_idle)
         log.say(f"ended {views.count(report.ended, 'attempt')}; jobs: {views.states(engine.counts())}")
         return log.code if until_idle else faults.Exit.DONE
