@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pty
-import re
-import select
-import struct
-import subprocess
 import sys
-import termios
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))  # for the terminals
+
 import pytest
+import record_terminal
+from terminals import ESCAPE, REDRAWN, Terminal
 
 import perenne
 from perenne import App, Context, JobState, testing
-
-LIMIT_S = 60.0
-ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-REDRAWN = "\x1b[H\x1b[J"
 
 app = App("terminal")
 
@@ -32,71 +24,6 @@ def note(context: Context, text: str) -> str:
     """One line in the log of the job."""
     context.log(text)
     return text
-
-
-class Terminal:
-    """A command that has a terminal for itself, of so many columns and rows."""
-
-    def __init__(self, folder: Path, words: tuple[str, ...], columns: int, rows: int, environment: dict[str, str]):
-        self._parent, child = pty.openpty()
-        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        left_out = ("PERENNE_", "COLUMNS", "LINES", "NO_COLOR")
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", BEGIN, *words],
-            cwd=folder,
-            env=kept | {"TERM": "xterm"} | environment,
-            stdin=child,
-            stdout=child,
-            stderr=child,
-            start_new_session=True,
-        )
-        os.close(child)
-        self.text = ""
-
-    def until(self, holds: Callable[[str], bool]) -> str:
-        """All that was printed, once it holds."""
-        deadline = time.monotonic() + LIMIT_S
-        while not holds(self.text):
-            assert time.monotonic() < deadline, self.text
-            if not self._read():
-                break
-        assert holds(self.text), self.text
-        return self.text
-
-    def interrupt(self) -> None:
-        """Press Ctrl-C."""
-        os.write(self._parent, b"\x03")
-
-    def end(self) -> tuple[int, str]:
-        """Exit code, and all that was printed."""
-        deadline = time.monotonic() + LIMIT_S
-        while self._read():
-            assert time.monotonic() < deadline, self.text
-        return self.process.wait(LIMIT_S), self.text
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self._parent)
-
-    def _read(self) -> bool:
-        if not select.select([self._parent], [], [], 1.0)[0]:
-            return True
-        try:
-            piece = os.read(self._parent, 1 << 16)
-        except OSError:
-            return False  # the other end was closed
-        self.text += piece.decode().replace("\r\n", "\n")
-        return bool(piece)
-
-
-# The terminal becomes that of the new session, so that its Ctrl-C is a signal.
-BEGIN = """
-import fcntl, runpy, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-runpy.run_module("perenne", run_name="__main__", alter_sys=True)
-"""
 
 
 @pytest.fixture
@@ -196,3 +123,11 @@ def test_a_refusal_is_broken_at_words(terminal: Callable[..., Terminal], ids: li
     assert code == 2
     assert widest(text) <= columns
     assert " known are artefact, backup, cancel, completion, demo, " in " ".join(text.split())
+
+
+def test_the_recording_is_what_a_newcomer_sees(tmp_path: Path) -> None:
+    """docs/evidence/terminal.md, which was looked at, holds what a terminal of 80 columns shows now, with colour.
+
+    After a change on purpose: python tests/acceptance/record_terminal.py, and look at what changed.
+    """
+    assert record_terminal.walk(tmp_path / "work", 80, {}) in record_terminal.PAGE.read_text(encoding="utf-8")

@@ -23,12 +23,18 @@ def again_and_again(page: Callable[[], list[str]], every_s: float) -> None:
     """Show the page until Ctrl-C; in a terminal in place, and no more of it than has room."""
     with until_interrupted():
         while True:
-            lines = page()
-            if _in_a_terminal():
-                click.echo(_CLEAR, nl=False, color=True)  # it is no colour, and goes with NO_COLOR too
-                lines = list(_that_fit(lines))
-            click.echo("\n".join(lines))
+            _show(page())
             time.sleep(every_s)  # a person looks on: nobody has to be woken for that
+
+
+def _show(lines: list[str]) -> None:
+    if not _in_a_terminal():
+        click.echo("\n".join(lines))
+        return
+    shown = "\n".join(_that_fit(lines))
+    if click.get_current_context().color is False:
+        shown = click.unstyle(shown)
+    click.echo(_CLEAR + shown, color=True)  # to draw in place is no colour, and goes with NO_COLOR too
 
 
 @contextmanager
