@@ -11,10 +11,13 @@ sys.path.insert(0, str(Path(__file__).parent))  # for the terminals
 
 import pytest
 import record_terminal
-from terminals import ESCAPE, REDRAWN, Terminal
+from terminals import ESCAPE, LIMIT_S, REDRAWN, Terminal
 
 import perenne
 from perenne import App, Context, JobState, testing
+from perenne.files import workspace
+from perenne.runtime import clock
+from perenne.runtime.joblog import JobLog
 
 app = App("terminal")
 
@@ -50,17 +53,28 @@ def ids(tmp_path: Path) -> list[str]:
         return [done, *(note.enqueue(f"number {number}").job_id for number in range(30))]
 
 
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not holds():
+        assert time.monotonic() < deadline, "it never came to hold"
+        time.sleep(0.01)  # reason: another process is observed from outside
+
+
 def widest(text: str) -> int:
     return max(map(len, ESCAPE.sub("", text).splitlines()))
 
 
 @pytest.mark.parametrize("words", [("ps", "--watch"), ("resources", "--watch"), ("logs", "-f", "JOB")])
-def test_looking_on_ends_at_ctrl_c(terminal: Callable[..., Terminal], ids: list[str], words: tuple[str, ...]) -> None:
+def test_looking_on_ends_at_ctrl_c(
+    terminal: Callable[..., Terminal], ids: list[str], tmp_path: Path, words: tuple[str, ...]
+) -> None:
     """That is how a person ends it: no fault, no sentence, and the prompt stands on a line of its own."""
     words = tuple(ids[1] if word == "JOB" else word for word in words)
+    if words[0] == "logs":
+        JobLog(workspace.read(tmp_path / "work"), ids[1], 1, clock.SYSTEM).write("info", "a first line")
     looking = terminal(*words)
     if words[0] == "logs":
-        time.sleep(1.0)  # reason: there is nothing to be printed yet
+        looking.until(lambda text: "a first line" in text)
     else:
         looking.until(lambda text: text.count(REDRAWN) == 2)
     looking.interrupt()
@@ -70,10 +84,10 @@ def test_looking_on_ends_at_ctrl_c(terminal: Callable[..., Terminal], ids: list[
     assert text.endswith("^C\n")
 
 
-def test_ctrl_c_ends_the_waiting_and_no_job(terminal: Callable[..., Terminal], ids: list[str]) -> None:
+def test_ctrl_c_ends_the_waiting_and_no_job(terminal: Callable[..., Terminal], ids: list[str], tmp_path: Path) -> None:
     """`wait` says that the job is not touched, and its exit code is that of a time that is over."""
     waiting = terminal("wait", ids[1])
-    time.sleep(1.0)  # reason: who waits prints nothing
+    until(lambda: any((tmp_path / "work" / ".perenne" / "wake").iterdir()))  # it prints nothing, and hangs up a bell
     waiting.interrupt()
     code, text = waiting.end()
     assert code == 3

@@ -113,7 +113,7 @@ class Attendant:
             "check": self._check,
             "progress": self._progress,
             "stage": lambda: str(self._context.stage),
-            "log": self._write,
+            "log": lambda line: self._log.write(**msgspec.json.decode(line)),
             "needs": lambda after: self._ledger.needs(self._claim.token, after),
             "artefacts_of": lambda *what: self._ledger.artefacts_of(self._claim.token, *what),
             "lock_checkpoint": lambda: self._locked.enter_context(self._saving.store.locked()),
@@ -242,9 +242,6 @@ class Attendant:
 
     def _submit(self, batch: list[Any]) -> object:
         return self._context.submit_many(msgspec.convert(batch, list[Submission]))
-
-    def _write(self, line: bytes) -> bool:
-        return self._log.write(**msgspec.json.decode(line))
 
     def _read(self, ended: Ended) -> events.Answer:
         self._context.published = ended.published
